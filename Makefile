@@ -1,0 +1,55 @@
+# make serve    set up and start the floor        make test       set up and run all tests
+# make check    style, types, security            make test-long  the figures that take minutes
+# make bench    what a call costs                 make setup      only set up
+#
+# Everything is made inside the checkout: .venv, .cache and tests/clients/node_modules.
+
+.DEFAULT_GOAL := serve
+.PHONY: setup serve test test-long check bench clients system-packages
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+export PYTHON
+export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export XDG_CACHE_HOME := $(CURDIR)/.cache
+export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.cache/hypothesis
+
+setup: $(VENV)/.installed-dev
+
+serve: $(VENV)/.installed
+	@exec $(BIN)/shopfloor serve $(ARGS)
+
+test: setup system-packages clients
+	@$(BIN)/python -m pytest $(ARGS)
+
+test-long: setup system-packages clients
+	@$(BIN)/python -m pytest -m long $(ARGS)
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(wildcard src tests bench)
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src
+
+bench: setup system-packages
+	@$(BIN)/python -m bench $(ARGS)
+
+clients: tests/clients/node_modules/.installed
+
+system-packages:
+	@scripts/system-packages
+
+$(VENV)/.installed: pyproject.toml constraints.txt scripts/install-python
+	@scripts/install-python $(VENV) all
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt scripts/install-python
+	@scripts/install-python $(VENV) all,dev
+	@touch $(VENV)/.installed $@
+
+tests/clients/node_modules/.installed: tests/clients/package.json scripts/install-clients | system-packages
+	@scripts/install-clients tests/clients
+	@touch $@

@@ -1,0 +1,5 @@
+"""python -m shopfloor"""
+
+from shopfloor.cli import main
+
+main()

@@ -1,0 +1,345 @@
+"""The composition root: the only place where real things are chosen and wired."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import stat
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event
+from shopfloor.background.housekeeping import Housekeeper, chores
+from shopfloor.background.wake import Wake
+from shopfloor.domain.actors import AGENT_TYPES, LOCAL, OPERATOR, Kind, Principal
+from shopfloor.domain.decisions import context_of, spell_reference
+from shopfloor.domain.times import SECOND
+from shopfloor.errors import BadSettings, ShopfloorError, StartRefused, TooBusy
+from shopfloor.gateways import clock
+from shopfloor.gateways.metrics import Metrics
+from shopfloor.gateways.tokens import Issuer, UserTokens
+from shopfloor.pipeline import compose
+from shopfloor.pipeline.escalate import escalate
+from shopfloor.pipeline.identify import Identity, identify
+from shopfloor.pipeline.limit import limit
+from shopfloor.pipeline.perform import perform
+from shopfloor.pipeline.permit import permit
+from shopfloor.pipeline.record import record
+from shopfloor.pipeline.refuse import refuse
+from shopfloor.pipeline.retry import retry
+from shopfloor.pipeline.validate import validate
+from shopfloor.repositories.work import Work, Works
+from shopfloor.settings import Settings
+from shopfloor.store.database import open_store
+from shopfloor.toolkit import Answer, Call, Json, Tool, Toolset, Waiting
+from shopfloor.toolsets import factory
+from shopfloor.toolsets.factory import permissions
+from shopfloor.usecases import identity as identities
+
+TOOLSETS: dict[str, Toolset] = {toolset.name: toolset for toolset in [factory.toolset]}
+RATE_LIMITS: dict[str, int] = {}
+SUBSCRIBERS: Sequence[Subscriber] = ()
+
+now = clock.now
+
+T = TypeVar("T")
+
+_calls = logging.getLogger("shopfloor.calls")
+
+
+@dataclass
+class Floor:
+    """A floor at work: the store, the pipeline over it, and what runs beside it."""
+
+    settings: Settings
+    works: Works
+    identity: Identity
+    user_tokens: UserTokens
+    metrics: Metrics
+    wake: Wake
+    dispatcher: Dispatcher
+    housekeeper: Housekeeper
+    toolsets: dict[str, Toolset]
+    rights: dict[str, frozenset[str]]
+    walk: Callable[[Call], Answer | Waiting]
+    _hands: ThreadPoolExecutor = field(init=False)
+    _under_way: int = field(default=0, init=False)
+    _waiting: int = field(default=0, init=False)
+    _stopping: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._hands = ThreadPoolExecutor(self.settings.calls, thread_name_prefix="shopfloor-call")
+
+    @property
+    def agent_types(self) -> tuple[str, ...]:
+        """The types that an agent may have."""
+        return (*AGENT_TYPES, *(role for role in self.settings.roles if role not in AGENT_TYPES))
+
+    @property
+    def profile(self) -> list[Toolset]:
+        """The toolsets that /mcp and /mcp/execute serve."""
+        return [self.toolsets[name] for name in self.settings.profile]
+
+    def start(self, kind: str, url: str | None = None) -> None:
+        """Begin what runs beside the calls."""
+        self.housekeeper.start(kind, url)
+        self.wake.start()
+        self.works.store.listen(lambda topics: self.identity.forget() if not topics or "token" in topics else None)
+        self.dispatcher.start()
+
+    def stop(self) -> None:
+        """End it again; everything that was handed in is durable afterwards."""
+        self.interrupt()
+        self._hands.shutdown(wait=True)
+        if self.dispatcher.running:
+            self.wake.stop()
+            self.dispatcher.stop()
+            self.housekeeper.stop()
+        self.works.store.flush()
+        self.works.store.close()
+
+    def interrupt(self) -> None:
+        """Calls that wait give the answer of their deadline, now."""
+        self._stopping = True
+        self.wake.rouse()
+
+    def call(self, call: Call) -> Answer:
+        """Walk the whole way on this thread."""
+        while True:
+            mark = self.wake.mark()
+            outcome = self.walk(call)
+            if isinstance(outcome, Answer):
+                return outcome
+            self.wake.wait_here(outcome.topic, mark, self._remaining(call, outcome))
+
+    async def acall(self, call: Call) -> Answer:
+        """Walk the way off the event loop. A call that waits holds no thread and no place among those under way."""
+        while True:
+            mark = self.wake.mark()
+            if self._under_way >= self.settings.calls:
+                return self.turn_away(call)
+            self._under_way += 1
+            try:
+                outcome = await asyncio.get_running_loop().run_in_executor(self._hands, self.walk, call)
+            finally:
+                self._under_way -= 1
+            if isinstance(outcome, Answer):
+                return outcome
+            if self._waiting >= self.settings.waits:
+                return self.turn_away(call)
+            self._waiting += 1
+            try:
+                await self.wake.wait(outcome.topic, mark, self._remaining(call, outcome))
+            finally:
+                self._waiting -= 1
+
+    def turn_away(self, call: Call) -> Answer:
+        """The answer to a call too many."""
+        error = TooBusy(hint="Try again in a second")
+        call.finished = clock.now()
+        self.metrics.called(call.toolset.name, call.name, error.code, 0)
+        return Answer(call.toolset.refuse(error, call), call, error)
+
+    def _remaining(self, call: Call, waiting: Waiting) -> float:
+        if self._stopping:
+            call.waited = Waiting(waiting.topic, 0, waiting.state)
+            return 0
+        return (waiting.until - clock.now()) / SECOND
+
+    def may(self, toolset: Toolset, caller: Principal, tool: str) -> bool:
+        """Whether the caller may use the tool."""
+        if toolset is factory.toolset:
+            return caller.kind is Kind.AGENT and tool in self.rights.get(caller.role, ())
+        return toolset.may(caller, tool)
+
+    def tools_for(self, actor: Principal, toolsets: Sequence[Toolset]) -> list[tuple[Toolset, Tool]]:
+        """What this principal sees of these toolsets, in a stable order."""
+        return [
+            (toolset, tool)
+            for toolset in toolsets
+            for tool in toolset.tools.values()
+            if self.may(toolset, self.acting_as(toolset, actor), tool.name)
+        ]
+
+    def acting_as(self, toolset: Toolset, actor: Principal) -> Principal:
+        """As whom a principal who claims nothing acts."""
+        if actor.kind is not Kind.OPERATOR:
+            return actor
+        match toolset.acts_as:
+            case Kind.AGENT:
+                return Principal(Kind.AGENT, LOCAL, "SUPERVISOR")
+            case Kind.USER:
+                return Principal(Kind.USER, LOCAL)
+        return actor
+
+    def administer(self, fn: Callable[[Work], T]) -> T:
+        """Do something that only the operator may do, in one work."""
+        return self.works.write(fn, OPERATOR)
+
+    def look(self, fn: Callable[[Work], T]) -> T:
+        """Look at something as the operator."""
+        return self.works.read(fn, OPERATOR)
+
+    def schemas(self, toolset: str, for_model: bool = False) -> list[Json]:
+        """The toolset's tools as function-calling models take them."""
+        return [_described(self.toolsets[toolset], tool, for_model) for tool in self.toolsets[toolset].tools.values()]
+
+    def ready(self) -> list[str]:
+        """What keeps this floor from serving; nothing, usually."""
+        missing = []
+        try:
+            self.works.store.check()
+        except ShopfloorError as error:
+            missing.append(f"store: {error.message}")
+        if not self.dispatcher.running:
+            missing.append("dispatcher: not running")
+        if self._stopping:
+            missing.append("stopping")
+        return missing
+
+
+def build(
+    settings: Settings,
+    *,
+    toolsets: dict[str, Toolset] | None = None,
+    subscribers: Sequence[Subscriber] | None = None,
+    sleep: Callable[[float], object] = time.sleep,
+) -> Floor:
+    """A floor as the settings say, not yet started."""
+    toolsets = TOOLSETS if toolsets is None else toolsets
+    subscribers = SUBSCRIBERS if subscribers is None else subscribers
+    check_profile(settings, toolsets)
+    prepare_data_folder(settings)
+    store = open_store(settings.database_url)
+    works = Works(store, clock.now, subscribers=by_event(subscribers))
+    works.workspace = works.write(lambda work: work.workspaces.ensure(settings.workspace, work.now), OPERATOR)
+    key = works.write(lambda work: identities.settle(work, secrets.token_bytes(32)), OPERATOR)
+    issuer = Issuer(settings.issuer, settings.jwks_url) if settings.issuer and settings.jwks_url else None
+    user_tokens = UserTokens(key, settings.audience, issuer)
+    identity = Identity(
+        works, user_tokens, always_closed=issuer is not None, fresh_for=0 if store.engine == "sqlite" else 0.5
+    )
+    dispatcher = Dispatcher(works, subscribers)
+    metrics = Metrics(lambda: _gauges(works))
+    store.on_batch(metrics.committed)
+    rights = permissions.compiled(list(factory.toolset.tools), settings.roles)  # type: ignore[arg-type]
+    floor = Floor(
+        settings=settings,
+        works=works,
+        identity=identity,
+        user_tokens=user_tokens,
+        metrics=metrics,
+        wake=Wake(works),
+        dispatcher=dispatcher,
+        housekeeper=Housekeeper(works, chores()),
+        toolsets=toolsets,
+        rights=rights,
+        walk=lambda call: None,  # type: ignore[arg-type,return-value]
+    )
+    floor.walk = compose(
+        [
+            refuse(clock.now, _began, lambda call, error: _ended(metrics, call, error)),
+            identify(identity),
+            limit({**RATE_LIMITS, **settings.rate_limits}, clock.now, works, metrics.limited),
+            record(works, clock.now),
+            permit(works, floor.may),
+            validate(),
+            escalate(works, metrics.escalated),
+            retry(settings.retries, pause=settings.retry_pause, sleep=sleep, counted=metrics.retried),
+        ],
+        perform(works, clock.now),
+    )
+    return floor
+
+
+def check_profile(settings: Settings, toolsets: dict[str, Toolset]) -> None:
+    """Refuse a profile that names no toolset, or in which two names collide."""
+    owner: dict[str, str] = {}
+    for name in settings.profile:
+        toolset = toolsets.get(name)
+        if toolset is None or toolset.caller_argument:
+            served = ", ".join(other.name for other in toolsets.values() if not other.caller_argument)
+            raise BadSettings(f"profile: '{name}' is not a toolset that can be served; there are {served}")
+        for tool in toolset.tools:
+            if tool in owner:
+                raise BadSettings(f"profile: '{owner[tool]}' and '{name}' both have a tool '{tool}'; serve one of them")
+            owner[tool] = name
+
+
+def prepare_data_folder(settings: Settings) -> None:
+    """Make the data folder: for its owner only, and out of git's sight."""
+    data = settings.data
+    try:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if stat.S_IMODE(data.stat().st_mode) & 0o077:
+            data.chmod(0o700)
+        ignore = data / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
+    except OSError as error:
+        raise StartRefused(f"The data folder {data} cannot be used: {error.strerror or error}") from error
+    if not os.access(data, os.W_OK | os.X_OK):
+        raise StartRefused(f"The data folder {data} is not writable")
+
+
+def _gauges(works: Works) -> dict[str, float]:
+    waiting, dead = works.read(lambda work: work.outbox.backlog(), OPERATOR)
+    return {
+        **{f"store_{name}": value for name, value in works.store.gauges().items()},
+        "deliveries_waiting": waiting,
+        "deliveries_dead": dead,
+        "threads": threading.active_count(),
+    }
+
+
+def _began(call: Call) -> None:
+    if _calls.isEnabledFor(logging.INFO):
+        _calls.info(
+            "call started",
+            extra={
+                "tool": call.name,
+                "toolset": call.toolset.name,
+                "parameters": context_of(call.input)[:1000],
+                "door": call.door,
+                "session": call.session,
+                "reference": spell_reference(call.reference),
+            },
+        )
+
+
+def _ended(metrics: Metrics, call: Call, error: ShopfloorError | None) -> None:
+    duration = call.finished - call.started
+    name = call.name if call.tool is not None or call.name in call.toolset.tools else "unknown"
+    metrics.called(call.toolset.name, name, error.code if error else "ok", duration / SECOND)
+    if _calls.isEnabledFor(logging.INFO):
+        _calls.info(
+            "call ended",
+            extra={
+                "tool": call.name,
+                "toolset": call.toolset.name,
+                "caller": (call.caller or call.actor or OPERATOR).key,
+                "session": call.session,
+                "success": error is None,
+                "code": error.code if error else None,
+                "ms": round(duration / 1000, 2),
+                "size": call.size,
+                "reference": spell_reference(call.reference),
+            },
+        )
+
+
+def _described(toolset: Toolset, tool: Tool, for_model: bool) -> Json:
+    schema = tool.schema
+    if for_model and toolset.caller_argument:
+        schema = {
+            **schema,
+            "properties": {k: v for k, v in schema["properties"].items() if k != toolset.caller_argument},
+            "required": [name for name in schema.get("required", []) if name != toolset.caller_argument],
+        }
+    return {"name": tool.name, "description": tool.description, "parameters": schema}

@@ -1,0 +1,153 @@
+"""The dispatcher: delivers what the outbox holds.
+
+A subscriber that only touches the store runs in the transaction that strikes its delivery out: exactly once.
+One with an effect outside gets a lease first, and the event's number as its idempotency key: at least once.
+What fails is tried again, later and later; what keeps failing is left to a person.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from shopfloor.domain.actors import OPERATOR
+from shopfloor.domain.events import Told
+from shopfloor.domain.times import MINUTE, SECOND
+from shopfloor.errors import ShopfloorError
+from shopfloor.repositories.outbox import Delivery
+from shopfloor.repositories.work import Work, Works
+
+TOPIC = "outbox"
+TRIES = 10
+LEASE = MINUTE
+BATCH = 100
+_POLL = 5.0
+
+_log = logging.getLogger("shopfloor.dispatcher")
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """Who wants to hear of which events. Exactly one of `inside` and `outside` is set."""
+
+    name: str
+    events: frozenset[str]
+    inside: Callable[[Work, Told], None] | None = None
+    outside: Callable[[Told], None] | None = None
+
+
+def by_event(subscribers: Sequence[Subscriber]) -> dict[str, tuple[str, ...]]:
+    """The names of the subscribers of each event."""
+    names: dict[str, tuple[str, ...]] = {}
+    for subscriber in subscribers:
+        for event in subscriber.events:
+            names[event] = (*names.get(event, ()), subscriber.name)
+    return names
+
+
+class Dispatcher:
+    """One thread that delivers; any number of processes may have one."""
+
+    def __init__(self, works: Works, subscribers: Sequence[Subscriber], backoff: int = SECOND) -> None:
+        self._works = works
+        self._subscribers: Mapping[str, Subscriber] = {subscriber.name: subscriber for subscriber in subscribers}
+        self._backoff = backoff
+        self._stirred = threading.Event()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._unlisten: Callable[[], None] = lambda: None
+
+    @property
+    def running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        self._unlisten = self._works.store.listen(self._heard)
+        self._thread = threading.Thread(target=self._run, name="shopfloor-dispatcher", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._unlisten()
+        self._stirred.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _heard(self, topics: frozenset[str]) -> None:
+        if not topics or TOPIC in topics:
+            self._stirred.set()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._stirred.clear()
+            try:
+                busy = self.deliver_due() == BATCH
+            except ShopfloorError as error:
+                _log.warning("deliveries wait: %s", error)
+                busy = False
+            if not busy:
+                self._stirred.wait(_POLL)
+
+    def deliver_due(self) -> int:
+        """How many deliveries were due and have been seen to."""
+        if not self._works.read(lambda work: work.outbox.any_due(work.now), OPERATOR):
+            return 0
+        seen = self._works.write(self._deliver_inside, OPERATOR)
+        leased = self._works.write(self._lease_outside, OPERATOR) if self._have_outside else []
+        for delivery in leased:
+            self._deliver_outside(delivery)
+        return seen + len(leased)
+
+    @property
+    def _have_outside(self) -> bool:
+        return any(subscriber.outside for subscriber in self._subscribers.values())
+
+    def _names(self, *, inside: bool) -> list[str]:
+        return [name for name, subscriber in self._subscribers.items() if (subscriber.inside is not None) == inside]
+
+    def _deliver_inside(self, work: Work) -> int:
+        due = work.outbox.due(self._names(inside=True), BATCH, work.now)
+        for delivery in due:
+            handler = self._subscribers[delivery.subscriber].inside
+            assert handler is not None
+            try:
+                with work.savepoint():
+                    handler(work, delivery.event)
+                    work.outbox.done(delivery.event.id, delivery.subscriber)
+            except ShopfloorError as error:
+                if error.transient:
+                    raise
+                self._postpone(work, delivery, error)
+            except Exception as error:  # noqa: BLE001 - a broken subscriber must not stop the others
+                self._postpone(work, delivery, error)
+        return len(due)
+
+    def _lease_outside(self, work: Work) -> list[Delivery]:
+        return work.outbox.lease(self._names(inside=False), BATCH, work.now + LEASE, work.now)
+
+    def _deliver_outside(self, delivery: Delivery) -> None:
+        handler = self._subscribers[delivery.subscriber].outside
+        assert handler is not None
+        try:
+            handler(delivery.event)
+        except Exception as error:  # noqa: BLE001 - whatever the outside does, it is tried again
+            failure = error
+            self._works.write(lambda work: self._postpone(work, delivery, failure), OPERATOR)
+        else:
+            self._works.write(lambda work: work.outbox.done(delivery.event.id, delivery.subscriber), OPERATOR)
+
+    def _postpone(self, work: Work, delivery: Delivery, error: Exception) -> None:
+        tries = delivery.event.tries
+        dead_at = work.now if tries >= TRIES else None
+        due_at = work.now + min(self._backoff * 2 ** (tries - 1), 5 * MINUTE)
+        work.outbox.postpone(
+            delivery.event.id, delivery.subscriber, f"{type(error).__name__}: {error}", due_at, dead_at
+        )
+        _log.warning(
+            "delivery %s: %s",
+            "given up" if dead_at else "failed",
+            error,
+            extra={"event": delivery.event.name, "subscriber": delivery.subscriber, "tries": tries},
+        )

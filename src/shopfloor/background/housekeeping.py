@@ -1,0 +1,85 @@
+"""Housekeeping: the heartbeat of this process, the affairs of dead ones, and what is old enough to go."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shopfloor.domain.actors import OPERATOR
+from shopfloor.domain.times import DAY
+from shopfloor.errors import ShopfloorError
+from shopfloor.repositories.work import Work, Works
+from shopfloor.usecases import decisions, processes
+
+ANSWERS_KEPT = DAY
+EVENTS_KEPT = 30 * DAY
+_BEAT = 5.0
+_BATCH = 1000
+
+_log = logging.getLogger("shopfloor.housekeeping")
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """Something to do every so many beats."""
+
+    name: str
+    every: int
+    do: Callable[[Work], object]
+
+
+def chores() -> list[Chore]:
+    """What there is to do on any floor."""
+    return [
+        Chore("processes", 1, processes.bury),
+        Chore("open calls", 1, decisions.close_left_open),
+        Chore("kept answers", 12, lambda work: work.answers.forget(work.now - ANSWERS_KEPT, _BATCH)),
+        Chore("old events", 12, lambda work: work.outbox.forget(work.now - EVENTS_KEPT, _BATCH)),
+    ]
+
+
+class Housekeeper:
+    """One thread that beats and keeps house."""
+
+    def __init__(self, works: Works, chores: Sequence[Chore]) -> None:
+        self._works = works
+        self._chores = chores
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, kind: str, url: str | None = None) -> None:
+        """Register this process and begin."""
+        self._works.process = self._works.write(lambda work: processes.register(work, kind, url), OPERATOR)
+        self._thread = threading.Thread(target=self._run, name="shopfloor-housekeeper", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+        process = self._works.process
+        if process is not None:
+            self._works.write(lambda work: work.processes.remove(process), OPERATOR)
+            self._works.process = None
+
+    def _run(self) -> None:
+        beat = 0
+        while True:
+            self._beat(beat)
+            beat += 1
+            if self._stopping.wait(_BEAT):
+                return
+
+    def _beat(self, beat: int) -> None:
+        process = self._works.process
+        assert process is not None
+        due = [chore for chore in self._chores if beat % chore.every == 0]
+        for name, do in [("heartbeat", lambda work: work.processes.beat(process, work.now))] + [
+            (chore.name, chore.do) for chore in due
+        ]:
+            try:
+                self._works.write(do, OPERATOR)
+            except ShopfloorError as error:
+                _log.warning("%s: %s", name, error)

@@ -1,0 +1,35 @@
+"""The command line: one file per group of commands, each another door to the same floor."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from shopfloor.cli import agents, calls, serve, tokens, users
+from shopfloor.errors import ShopfloorError
+
+app = typer.Typer(
+    name="shopfloor",
+    help="The workplace of AI agents: mail, tasks, decisions, memory and a loop, all as MCP tools.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+serve.register(app)
+calls.register(app)
+app.add_typer(agents.app, name="agent")
+app.add_typer(users.app, name="user")
+app.add_typer(tokens.app, name="token")
+
+
+def main() -> None:
+    """Run a command; a refusal is one line on the standard error and exit code 1."""
+    try:
+        app()
+    except ShopfloorError as error:
+        print(f"shopfloor: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"  {error.hint}", file=sys.stderr)
+        sys.exit(1)

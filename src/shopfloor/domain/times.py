@@ -1,0 +1,21 @@
+"""Times: microseconds since 1970 UTC inside, ISO 8601 outside."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+
+def iso(at: int) -> str:
+    """A time as the tools spell it: UTC, milliseconds, Z."""
+    seconds, micros = divmod(at, SECOND)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{micros // 1000:03d}Z"
+
+
+def iso_or_none(at: int | None) -> str | None:
+    """A time that may not have come."""
+    return None if at is None else iso(at)

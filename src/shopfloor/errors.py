@@ -1,0 +1,163 @@
+"""Every way in which Shopfloor says no.
+
+ShopfloorError                     INTERNAL_ERROR
+├── Refused                        the caller's mistake: said once, logged, never escalated
+│   ├── InvalidInput               INVALID_INPUT
+│   │   └── KeyReused              INVALID_INPUT
+│   ├── Unauthenticated            PERMISSION_DENIED
+│   ├── PermissionDenied           PERMISSION_DENIED
+│   ├── NotFound                   RESOURCE_NOT_FOUND
+│   │   ├── ToolNotFound           TOOL_NOT_FOUND
+│   │   └── AgentNotFound          AGENT_NOT_FOUND
+│   ├── WrongState                 INVALID_AGENT_STATE
+│   └── RateLimited                RATE_LIMITED
+├── Unavailable                    TRANSIENT_ERROR: the same call may work in a moment
+│   ├── TooBusy
+│   ├── StoreBusy
+│   ├── StoreUnreachable
+│   └── CommitUnknown
+├── StoreFailed                    INTERNAL_ERROR: the store said no for good
+│   └── StoreFull
+└── StartRefused                   the floor does not start; a person has to act
+    ├── BadSettings
+    ├── SchemaTooNew
+    ├── FloorTaken
+    └── UnsafeBind
+
+An error has a code for machines, a sentence for readers (its docstring, filled with its facts,
+unless a message is given), and facts that each toolset spells its own way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class ShopfloorError(Exception):
+    """Something went wrong inside the floor."""
+
+    code: ClassVar[str] = "INTERNAL_ERROR"
+    transient: ClassVar[bool] = False
+    refusal: ClassVar[bool] = False
+
+    def __init__(self, message: str | None = None, *, hint: str | None = None, **facts: Any) -> None:
+        self.facts = facts
+        self.hint = hint
+        self.message = message if message is not None else _sentence(type(self), facts)
+        super().__init__(self.message)
+
+
+class Refused(ShopfloorError):
+    """The call was refused."""
+
+    code = "INVALID_INPUT"
+    refusal = True
+
+
+class InvalidInput(Refused):
+    """The input is not valid."""
+
+
+class KeyReused(InvalidInput):
+    """The idempotency key was used before with other input; use a new key for a new call."""
+
+
+class Unauthenticated(Refused):
+    """A valid credential is needed."""
+
+    code = "PERMISSION_DENIED"
+
+
+class PermissionDenied(Refused):
+    """You may not do this."""
+
+    code = "PERMISSION_DENIED"
+
+
+class NotFound(Refused):
+    """It does not exist."""
+
+    code = "RESOURCE_NOT_FOUND"
+
+
+class ToolNotFound(NotFound):
+    """Tool '{tool}' does not exist."""
+
+    code = "TOOL_NOT_FOUND"
+
+
+class AgentNotFound(NotFound):
+    """Agent '{agent}' does not exist."""
+
+    code = "AGENT_NOT_FOUND"
+
+
+class WrongState(Refused):
+    """The agent is in the wrong state for this."""
+
+    code = "INVALID_AGENT_STATE"
+
+
+class RateLimited(Refused):
+    """Rate limit exceeded for {tool}; try again in {seconds} s."""
+
+    code = "RATE_LIMITED"
+
+
+class Unavailable(ShopfloorError):
+    """The floor is busy; the same call may work in a moment."""
+
+    code = "TRANSIENT_ERROR"
+    transient = True
+
+
+class TooBusy(Unavailable):
+    """Too many calls are under way; try again in a moment."""
+
+
+class StoreBusy(Unavailable):
+    """The store is busy; try again in a moment."""
+
+
+class StoreUnreachable(Unavailable):
+    """The store cannot be reached; try again in a moment."""
+
+
+class CommitUnknown(Unavailable):
+    """The connection was lost while committing; whether the write happened is not known."""
+
+
+class StoreFailed(ShopfloorError):
+    """The store failed."""
+
+
+class StoreFull(StoreFailed):
+    """The disk is full; nothing was written. Free some space, then call again."""
+
+
+class StartRefused(ShopfloorError):
+    """The floor cannot start."""
+
+
+class BadSettings(StartRefused):
+    """A setting is wrong."""
+
+
+class SchemaTooNew(StartRefused):
+    """The store has schema {found}, newer than the {known} that this version knows; upgrade shopfloor."""
+
+
+class FloorTaken(StartRefused):
+    """Another server already serves this data folder."""
+
+
+class UnsafeBind(StartRefused):
+    """A floor that others can reach needs credentials first."""
+
+
+def _sentence(kind: type[ShopfloorError], facts: dict[str, Any]) -> str:
+    template = (kind.__doc__ or "").strip().splitlines()[0]
+    try:
+        return template.format(**facts)
+    except (KeyError, IndexError):
+        return template

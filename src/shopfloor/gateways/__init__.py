@@ -1,0 +1,1 @@
+"""Things outside: the clock, tokens, files, logs and metrics."""

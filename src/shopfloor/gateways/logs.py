@@ -1,0 +1,55 @@
+"""Structured logs: one JSON object a line, or something pleasant to read on a terminal."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+_PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+
+def set_up(style: str, level: str, stream: TextIO | None = None) -> None:
+    """Log to the standard error; `style` is json, pretty, or auto (pretty on a terminal)."""
+    stream = stream or sys.stderr
+    pretty = style == "pretty" or (style == "auto" and stream.isatty())
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(_Pretty() if pretty else _JsonLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("shopfloor").setLevel(level.upper())
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_facts(record),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+class _Pretty(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        time = f"{datetime.fromtimestamp(record.created, UTC).astimezone():%H:%M:%S}"
+        facts = " ".join(f"{key}={_visible(value)}" for key, value in _facts(record).items() if value is not None)
+        mark = "" if record.levelno < logging.WARNING else f"{record.levelname.lower()}: "
+        text = f"{time} {mark}{_visible(record.getMessage())} {facts}".rstrip()
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+def _facts(record: logging.LogRecord) -> dict[str, Any]:
+    return {key: value for key, value in vars(record).items() if key not in _PLAIN}
+
+
+def _visible(value: Any) -> str:
+    """Agent-written text must not steer the terminal."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(value))

@@ -1,0 +1,57 @@
+"""permit: as whom the call acts, whether there is such a tool, and whether the caller may use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shopfloor.domain.actors import LOCAL, Kind, Principal, user_name
+from shopfloor.errors import PermissionDenied, ToolNotFound
+from shopfloor.pipeline import Next, Step
+from shopfloor.repositories.work import Works
+from shopfloor.toolkit import Answer, Call, Toolset
+
+May = Callable[[Toolset, Principal, str], bool]
+
+
+def permit(works: Works, may: May) -> Step:
+    """The step that says no to those who may not."""
+
+    def step(call: Call, next: Next) -> Answer:
+        assert call.actor is not None
+        call.caller = _caller(works, call, call.actor)
+        call.tool = call.toolset.tools.get(call.name)
+        if call.tool is None:
+            raise ToolNotFound(tool=call.name, hint="List the tools that you may call: tools/list")
+        if not may(call.toolset, call.caller, call.name):
+            raise PermissionDenied(
+                f"Tool '{call.name}' is not allowed for agent type '{call.caller.title}'",
+                tool=call.name,
+                role=call.caller.title,
+            )
+        return next(call)  # type: ignore[no-any-return]
+
+    return step
+
+
+def _caller(works: Works, call: Call, actor: Principal) -> Principal:
+    """The operator may act as anyone; everybody else is who the credential says, whatever is claimed."""
+    if actor.kind is Kind.OPERATOR:
+        return _impersonated(works, call, actor)
+    if call.claim is not None and call.claim != actor.name:
+        raise PermissionDenied(
+            f"The credential belongs to '{actor.name}', not to '{call.claim[:64]}'",
+            hint="Leave agentId out, or name yourself",
+        )
+    return actor
+
+
+def _impersonated(works: Works, call: Call, actor: Principal) -> Principal:
+    name = call.claim
+    match call.toolset.acts_as:
+        case Kind.USER:
+            return Principal(Kind.USER, user_name(name or LOCAL))
+        case Kind.AGENT:
+            return works.read(lambda work: work.agents.active(name or LOCAL), actor).principal
+        case _ if name is not None:
+            return works.read(lambda work: work.agents.active(name), actor).principal
+    return actor

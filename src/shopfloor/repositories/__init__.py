@@ -1,0 +1,1 @@
+"""The rows: SQL lives here, and only here."""

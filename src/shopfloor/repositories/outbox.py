@@ -1,0 +1,196 @@
+"""Events and their deliveries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shopfloor.domain.events import Event, Told
+from shopfloor.store.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One event that one subscriber has still to hear of."""
+
+    subscriber: str
+    event: Told
+    error: str | None
+    dead_at: int | None
+
+
+class Outbox:
+    """What happened in a workspace, and who still has to be told."""
+
+    def __init__(self, connection: Connection, workspace: int) -> None:
+        self._connection = connection
+        self._workspace = workspace
+
+    def add(self, event: Event, subscribers: tuple[str, ...], reference: int, now: int) -> int:
+        row = self._connection.one(
+            "INSERT INTO event (workspace, name, data, topics, reference, created_at)"
+            " VALUES (:workspace, :name, :data, :topics, :reference, :now) RETURNING id",
+            workspace=self._workspace,
+            name=event.name,
+            data=json.dumps(event.data()),
+            topics=" ".join(event.topics()),
+            reference=reference or None,
+            now=now,
+        )
+        assert row is not None
+        if subscribers:
+            self._connection.hint("outbox")
+        for subscriber in subscribers:
+            self._connection.execute(
+                "INSERT INTO delivery (workspace, event, subscriber, due_at)"
+                " VALUES (:workspace, :event, :subscriber, :now)",
+                workspace=self._workspace,
+                event=row[0],
+                subscriber=subscriber,
+                now=now,
+            )
+        return int(row[0])
+
+    def due(self, subscribers: Sequence[str], limit: int, now: int) -> list[Delivery]:
+        """Due deliveries of these subscribers; other dispatchers pass over them while this work lasts."""
+        return self._take(subscribers, limit, now, now)
+
+    def lease(self, subscribers: Sequence[str], limit: int, until: int, now: int) -> list[Delivery]:
+        """Due deliveries of these subscribers, kept from other dispatchers until the lease ends."""
+        return self._take(subscribers, limit, until, now)
+
+    def any_due(self, now: int) -> bool:
+        row = self._connection.one(
+            "SELECT 1 FROM delivery WHERE workspace = :workspace AND dead_at IS NULL AND due_at <= :now LIMIT 1",
+            workspace=self._workspace,
+            now=now,
+        )
+        return row is not None
+
+    def _take(self, subscribers: Sequence[str], limit: int, until: int, now: int) -> list[Delivery]:
+        names = {f"name{number}": name for number, name in enumerate(subscribers)}
+        if not names:
+            return []
+        rows = self._connection.all(
+            "SELECT event, subscriber FROM delivery WHERE workspace = :workspace AND dead_at IS NULL"
+            f" AND due_at <= :now AND subscriber IN ({', '.join(f':{name}' for name in names)})"
+            f" ORDER BY due_at LIMIT :limit {self._connection.skip_locked}",
+            workspace=self._workspace,
+            now=now,
+            limit=limit,
+            **names,
+        )
+        for event, subscriber in rows:
+            self._try(event, subscriber, until)
+        return [delivery for event, subscriber in rows if (delivery := self.find(event, subscriber))]
+
+    def _try(self, event: int, subscriber: str, until: int) -> None:
+        self._connection.execute(
+            "UPDATE delivery SET due_at = :until, tries = tries + 1"
+            " WHERE workspace = :workspace AND event = :event AND subscriber = :subscriber",
+            workspace=self._workspace,
+            event=event,
+            subscriber=subscriber,
+            until=until,
+        )
+
+    def find(self, event: int, subscriber: str) -> Delivery | None:
+        row = self._connection.one(
+            "SELECT event.id, event.name, event.data, event.reference, event.created_at, delivery.tries,"
+            " delivery.error, delivery.dead_at FROM delivery JOIN event"
+            " ON event.workspace = delivery.workspace AND event.id = delivery.event WHERE delivery.workspace = :workspace"
+            " AND delivery.event = :event AND delivery.subscriber = :subscriber",
+            workspace=self._workspace,
+            event=event,
+            subscriber=subscriber,
+        )
+        if row is None:
+            return None
+        id, name, data, reference, created_at, tries, error, dead_at = row
+        return Delivery(subscriber, Told(id, name, json.loads(data), reference, created_at, tries), error, dead_at)
+
+    def done(self, event: int, subscriber: str) -> bool:
+        """Strike a delivery out; false when it was done before."""
+        struck = self._connection.execute(
+            "DELETE FROM delivery WHERE workspace = :workspace AND event = :event AND subscriber = :subscriber",
+            workspace=self._workspace,
+            event=event,
+            subscriber=subscriber,
+        )
+        return struck == 1
+
+    def postpone(self, event: int, subscriber: str, error: str, due_at: int, dead_at: int | None) -> None:
+        """Try again later, or, with `dead_at`, leave it to a person."""
+        self._connection.execute(
+            "UPDATE delivery SET due_at = :due_at, error = :error, dead_at = :dead_at"
+            " WHERE workspace = :workspace AND event = :event AND subscriber = :subscriber",
+            workspace=self._workspace,
+            event=event,
+            subscriber=subscriber,
+            error=error,
+            due_at=due_at,
+            dead_at=dead_at,
+        )
+
+    def dead(self, limit: int) -> list[Delivery]:
+        """Deliveries that were given up, newest first."""
+        rows = self._connection.all(
+            "SELECT event, subscriber FROM delivery WHERE workspace = :workspace AND dead_at IS NOT NULL"
+            " ORDER BY dead_at DESC LIMIT :limit",
+            workspace=self._workspace,
+            limit=limit,
+        )
+        return [delivery for event, subscriber in rows if (delivery := self.find(event, subscriber))]
+
+    def revive(self, event: int, subscriber: str, now: int) -> bool:
+        """Try a dead delivery again; false when it is not dead."""
+        revived = self._connection.execute(
+            "UPDATE delivery SET dead_at = NULL, tries = 0, due_at = :now"
+            " WHERE workspace = :workspace AND event = :event AND subscriber = :subscriber AND dead_at IS NOT NULL",
+            workspace=self._workspace,
+            event=event,
+            subscriber=subscriber,
+            now=now,
+        )
+        return revived == 1
+
+    def backlog(self) -> tuple[int, int]:
+        """How many deliveries wait (up to 10,000 are counted), and how many are dead."""
+        row = self._connection.one(
+            "SELECT (SELECT count(*) FROM (SELECT 1 FROM delivery WHERE workspace = :workspace AND dead_at IS NULL"
+            " LIMIT 10000) AS waiting), (SELECT count(*) FROM (SELECT 1 FROM delivery WHERE workspace = :workspace"
+            " AND dead_at IS NOT NULL LIMIT 10000) AS dead)",
+            workspace=self._workspace,
+        )
+        assert row is not None
+        return int(row[0]), int(row[1])
+
+    def stirred_since(self, id: int, limit: int) -> tuple[int, frozenset[str]]:
+        """The newest event of up to `limit` after one, and the topics of all of them."""
+        rows = self._connection.all(
+            "SELECT id, topics FROM event WHERE workspace = :workspace AND id > :id ORDER BY id LIMIT :limit",
+            workspace=self._workspace,
+            id=id,
+            limit=limit,
+        )
+        topics = frozenset(topic for _, text in rows for topic in text.split())
+        return (rows[-1][0] if rows else id), topics
+
+    def newest(self) -> int:
+        row = self._connection.one(
+            "SELECT coalesce(max(id), 0) FROM event WHERE workspace = :workspace", workspace=self._workspace
+        )
+        assert row is not None
+        return int(row[0])
+
+    def forget(self, before: int, limit: int) -> int:
+        """How many delivered events, older than `before`, were dropped."""
+        return self._connection.execute(
+            "DELETE FROM event WHERE workspace = :workspace AND id IN (SELECT id FROM event WHERE workspace = :workspace"
+            " AND created_at < :before AND NOT EXISTS (SELECT 1 FROM delivery"
+            " WHERE delivery.workspace = event.workspace AND delivery.event = event.id) ORDER BY id LIMIT :limit)",
+            workspace=self._workspace,
+            before=before,
+            limit=limit,
+        )

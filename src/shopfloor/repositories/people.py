@@ -1,0 +1,48 @@
+"""The users of a workspace."""
+
+from __future__ import annotations
+
+from shopfloor.domain.actors import Person
+from shopfloor.errors import NotFound
+from shopfloor.store.database import Connection
+
+
+class People:
+    """Users, by name."""
+
+    def __init__(self, connection: Connection, workspace: int) -> None:
+        self._connection = connection
+        self._workspace = workspace
+
+    def get(self, name: str) -> Person:
+        """The user, also a removed one."""
+        row = self._connection.one(
+            "SELECT name, created_at, removed_at FROM person WHERE workspace = :workspace AND name = :name",
+            workspace=self._workspace,
+            name=name,
+        )
+        if row is None:
+            raise NotFound(f"User '{name}' does not exist", user=name)
+        return Person(*row)
+
+    def add(self, name: str, now: int) -> bool:
+        """Add a user, or bring a removed one back; false when there is one of that name."""
+        added = self._connection.execute(
+            "INSERT INTO person (workspace, name, created_at) VALUES (:workspace, :name, :now)"
+            " ON CONFLICT (workspace, name) DO UPDATE SET removed_at = NULL WHERE person.removed_at IS NOT NULL",
+            workspace=self._workspace,
+            name=name,
+            now=now,
+        )
+        return added == 1
+
+    def page(self, limit: int, after: str = "") -> list[Person]:
+        """Users in the order of their names, beginning after one."""
+        rows = self._connection.all(
+            "SELECT name, created_at, removed_at FROM person"
+            " WHERE workspace = :workspace AND name > :after ORDER BY name LIMIT :limit",
+            workspace=self._workspace,
+            after=after,
+            limit=limit,
+        )
+        return [Person(*row) for row in rows]

@@ -1,0 +1,129 @@
+"""Work: one transaction, with the repositories scoped to the caller, the clock, and `tell`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+from shopfloor.domain.actors import Principal
+from shopfloor.domain.events import Event
+from shopfloor.repositories.agents import Agents
+from shopfloor.repositories.answers import Answers
+from shopfloor.repositories.decisions import Decisions
+from shopfloor.repositories.escalations import Escalations
+from shopfloor.repositories.outbox import Outbox
+from shopfloor.repositories.people import People
+from shopfloor.repositories.processes import Processes
+from shopfloor.repositories.tokens import Tokens
+from shopfloor.repositories.workspaces import Workspaces
+from shopfloor.store.database import Connection, Store
+
+T = TypeVar("T")
+
+
+class Work:
+    """What a use case works with, for as long as one transaction lasts."""
+
+    def __init__(self, floor: Works, connection: Connection, actor: Principal, now: int, reference: int) -> None:
+        self._floor = floor
+        self._connection = connection
+        self.actor = actor
+        self.now = now
+        self.reference = reference
+        self.workspace = floor.workspace
+        self.process = floor.process
+
+    def tell(self, event: Event) -> None:
+        """Write down that it happened; subscribers and those who wait hear of it once this work is durable."""
+        self.outbox.add(event, self._floor.subscribers.get(event.name, ()), self.reference, self.now)
+        self._connection.hint(*event.topics())
+
+    def savepoint(self) -> AbstractContextManager[None]:
+        """A part of this work that can fail by itself."""
+        return self._connection.savepoint()
+
+    @cached_property
+    def workspaces(self) -> Workspaces:
+        return Workspaces(self._connection)
+
+    @cached_property
+    def agents(self) -> Agents:
+        return Agents(self._connection, self.workspace)
+
+    @cached_property
+    def people(self) -> People:
+        return People(self._connection, self.workspace)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        return Tokens(self._connection, self.workspace)
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        return Decisions(self._connection, self.workspace)
+
+    @cached_property
+    def answers(self) -> Answers:
+        return Answers(self._connection, self.workspace, self.actor.key)
+
+    @cached_property
+    def outbox(self) -> Outbox:
+        return Outbox(self._connection, self.workspace)
+
+    @cached_property
+    def escalations(self) -> Escalations:
+        return Escalations(self._connection, self.workspace)
+
+    @cached_property
+    def processes(self) -> Processes:
+        return Processes(self._connection, self.workspace)
+
+
+@dataclass(slots=True)
+class Works:
+    """Opens Work on one store, for one workspace."""
+
+    store: Store
+    clock: Callable[[], int]
+    workspace: int = 0
+    process: int | None = None
+    subscribers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def write(self, fn: Callable[[Work], T], actor: Principal, reference: int = 0) -> T:
+        """What `fn` returns, after everything it wrote is durable. It may run more than once, but counts once."""
+        return self.store.write(lambda connection: fn(Work(self, connection, actor, self.clock(), reference)))
+
+    def read(self, fn: Callable[[Work], T], actor: Principal, reference: int = 0) -> T:
+        """What `fn` returns, read from one consistent snapshot."""
+        return self.store.read(lambda connection: fn(Work(self, connection, actor, self.clock(), reference)))
+
+    def later(self, fn: Callable[[Work], object], actor: Principal, reference: int = 0) -> None:
+        """Hand `fn` to one of the next commits, without waiting for it."""
+        self.store.later(lambda connection: fn(Work(self, connection, actor, self.clock(), reference)))
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a tool gets that waits on more than the store: it opens work when it needs some."""
+
+    works: Works
+    actor: Principal
+    reference: int
+    report: Callable[[float, float | None, str | None], None] | None = None
+
+    def read(self, fn: Callable[[Work], T]) -> T:
+        return self.works.read(fn, self.actor, self.reference)
+
+    def write(self, fn: Callable[[Work], T]) -> T:
+        return self.works.write(fn, self.actor, self.reference)
+
+    def later(self, fn: Callable[[Work], object]) -> None:
+        self.works.later(fn, self.actor, self.reference)
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the caller how far it is, where the door can."""
+        if self.report is not None:
+            self.report(done, total, message)

@@ -1,0 +1,146 @@
+"""Settings: the only reader of the environment and of the config file.
+
+Sources, first one wins: arguments (flags), environment `SHOPFLOOR_*`, `shopfloor.toml` in the project root,
+defaults. An unknown key or a bad value stops the start, by name.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from shopfloor.errors import BadSettings
+
+CONFIG = "shopfloor.toml"
+DATA = ".shopfloor"
+PREFIX = "SHOPFLOOR_"
+
+Names = tuple[str, ...]
+
+
+class Settings(BaseModel):
+    """Everything that can be set; docs/settings.md is tested to name each."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    project: Path = Field(Path(), description="The project root: what agents work on.")
+    data: Path = Field(Path(DATA), description="The data folder; a relative one lies in the project root.")
+    database: str = Field("", description="sqlite:///FILE or postgresql://…; by default a file in the data folder.")
+    workspace: str = Field("default", min_length=1, max_length=100, description="Keeps teams apart on one database.")
+    host: str = Field("127.0.0.1", description="The address to listen on.")
+    port: int = Field(3001, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
+    profile: Names = Field(("factory",), description="The toolsets that /mcp and /mcp/execute serve.")
+    allowed_hosts: Names = Field((), description="Further names that clients may call this server by.")
+    allowed_origins: Names = Field((), description="Web pages (scheme://host:port) that may call this server.")
+    issuer: str | None = Field(None, description="The OAuth issuer that signs the tokens of users.")
+    jwks_url: str | None = Field(None, description="Where the issuer publishes its keys.")
+    audience: str = Field("shopfloor", min_length=1, description="The audience that tokens of users must name.")
+    user_token_days: int = Field(30, ge=1, le=3650, description="How long a user's own token lives.")
+    rate_limits: dict[str, int] = Field(default_factory=dict, description="Calls a minute per tool; 0 is no limit.")
+    roles: dict[str, dict[Literal["allow", "deny"], list[str]]] = Field(
+        default_factory=dict, description="Further rights of agent types, and further types, for the factory."
+    )
+    calls: int = Field(64, ge=1, le=10_000, description="Calls under way at once; one more is told to come back.")
+    waits: int = Field(10_000, ge=1, description="Calls that may wait for something at once.")
+    retries: int = Field(3, ge=0, le=10, description="Attempts after the first, when a failure may pass.")
+    retry_pause: float = Field(1.0, ge=0, le=60, description="Seconds between attempts.")
+    log: Literal["auto", "json", "pretty"] = Field("auto", description="How log lines look.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is worth a line.")
+
+    def __init__(self, **given: Any) -> None:
+        environment = _environment()
+        project = Path(given.get("project") or environment.get("project") or _project_root()).resolve()
+        values = _config_file(project) | environment | given | {"project": project}
+        values["data"] = project / Path(values.get("data") or DATA).expanduser()
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise BadSettings(_explained(error)) from None
+
+    @field_validator("profile", "allowed_hosts", "allowed_origins", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("rate_limits", "roles", mode="before")
+    @classmethod
+    def _parse(cls, value: Any) -> Any:
+        return json.loads(value) if isinstance(value, str) else value
+
+    @field_validator("rate_limits")
+    @classmethod
+    def _not_negative(cls, value: dict[str, int]) -> dict[str, int]:
+        if any(limit < 0 for limit in value.values()):
+            raise ValueError("a limit is 0 (none) or more calls a minute")
+        return value
+
+    @model_validator(mode="after")
+    def _together(self) -> Settings:
+        if (self.issuer is None) != (self.jwks_url is None):
+            raise ValueError("issuer and jwks_url go together: set both or none")
+        return self
+
+    @property
+    def database_url(self) -> str:
+        """Where the store is."""
+        return self.database or f"sqlite://{self.data / 'shopfloor.db'}"
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def _config_file(project: Path) -> dict[str, Any]:
+    path = project / CONFIG
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadSettings(f"{path} cannot be read: {error}") from error
+
+
+def _environment() -> dict[str, str]:
+    """The settings of the environment, by their names."""
+    found = {name[len(PREFIX) :].lower(): value for name, value in os.environ.items() if name.startswith(PREFIX)}
+    for name in sorted(found):
+        if name not in Settings.model_fields:
+            raise BadSettings(f"{PREFIX}{name.upper()} is not a setting; {_known()}")
+    return found
+
+
+def _project_root() -> Path:
+    """The current folder, or the nearest one above it that is a floor already."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / DATA).is_dir() or (folder / CONFIG).is_file():
+            return folder
+    return here
+
+
+def _known() -> str:
+    return f"settings are {', '.join(sorted(Settings.model_fields))}"
+
+
+def _explained(error: ValidationError) -> str:
+    sentences = []
+    for problem in error.errors(include_url=False):
+        key = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            sentences.append(f"{key} is not a setting; {_known()}")
+        else:
+            given = "" if not key else f" (given: {problem['input']!r})"
+            sentences.append(f"{key or 'settings'}: {problem['msg'].removeprefix('Value error, ')}{given}")
+    return "; ".join(sentences)

@@ -1,0 +1,1 @@
+"""The floor's memory: one interface, two engines."""

@@ -1,0 +1,266 @@
+"""PostgreSQL: the store that many replicas of the floor share."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from itertools import count
+from threading import Lock, Thread, get_ident, local
+from typing import Any, TypeVar, cast
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import TupleRow
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from shopfloor.errors import BadSettings, StoreBusy, StoreFailed, StoreUnreachable
+from shopfloor.store.interface import Callback, Connection, Engine
+from shopfloor.store.jobs import Job, Jobs, answer, log_failures, nested, refuse_on_event_loop
+from shopfloor.store.listeners import Listeners
+from shopfloor.store.migrate import CURRENT, Migration, missing
+from shopfloor.store.notify import Listening, Notifier, own_name
+from shopfloor.store.postgres_connection import READ, WRITE, PostgresConnection, translated
+from shopfloor.store.postgres_values import adapt
+
+POOL_SIZE = 16
+POOL_WAIT = 5.0
+CONNECT_WAIT = 5
+TRIES = 20
+PATIENT_TRIES = 3
+DROPS = 3
+FIRST_PAUSE = 0.001
+LONGEST_PAUSE = 0.1
+PREPARED = 500
+MIGRATION_LOCK = 0x5340F100
+NETWORK: dict[str, str | int | None] = {
+    "connect_timeout": CONNECT_WAIT,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+    "application_name": "shopfloor",
+}
+VERSION_TABLE = """
+CREATE TABLE IF NOT EXISTS schema_version (
+    number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL
+)"""
+
+T = TypeVar("T")
+Raw = psycopg.Connection[TupleRow]
+
+
+class PostgresStore:
+    engine: Engine = "postgres"
+    commit_may_be_unknown: bool = True
+
+    def __init__(self, url: str, migrations: list[Migration], pool_size: int = POOL_SIZE) -> None:
+        self._address = _address(url)
+        with _connect(self._address) as raw:
+            _migrate(raw, migrations)
+        self._pool = ConnectionPool(
+            self._address,
+            min_size=1,
+            max_size=pool_size,
+            timeout=POOL_WAIT,
+            reconnect_timeout=POOL_WAIT,
+            kwargs={"autocommit": True, "prepare_threshold": 0},
+            configure=_configure,
+            name="shopfloor",
+            open=True,
+        )
+        self._commits = 0
+        self._writes = 0
+        self._counting = Lock()
+        self._observers: tuple[Callable[[int], None], ...] = ()
+        self._inside = local()
+        self._losers = Lock()
+        self._closed = False
+        name = own_name()
+        self._listeners = Listeners()
+        self._listening = Listening(self._connect, self._listeners, name)
+        self._notifier = Notifier(self._connect, self._listeners, name)
+        self._jobs = Jobs()
+        self._thread = Thread(target=self._work, name="shopfloor-later", daemon=True)
+        self._thread.start()
+
+    def write(self, fn: Callable[[Connection], T]) -> T:
+        refuse_on_event_loop()
+        if getattr(self._inside, "write", False):
+            raise nested()
+        self._inside.write = True
+        try:
+            return self._persist(fn, WRITE)
+        finally:
+            self._inside.write = False
+
+    def read(self, fn: Callable[[Connection], T]) -> T:
+        return self._persist(fn, READ)
+
+    def later(self, fn: Callable[[Connection], Any]) -> None:
+        self._jobs.defer(fn)
+
+    def flush(self) -> None:
+        self._jobs.run(lambda _: None)  # the queue keeps its order
+
+    def listen(self, callback: Callback) -> Callable[[], None]:
+        end = self._listeners.add(callback)
+        self._listening.start()
+        return end
+
+    def gauges(self) -> dict[str, float]:
+        stats = self._pool.get_stats()
+        return {
+            "queue_depth": len(self._jobs) + stats.get("requests_waiting", 0),
+            "pool_size": stats.get("pool_size", 0),
+            "pool_available": stats.get("pool_available", 0),
+            "commits": self._commits,
+            "writes": self._writes,
+        }
+
+    def on_batch(self, observer: Callable[[int], None]) -> None:
+        self._observers = (*self._observers, observer)
+
+    def check(self) -> None:
+        if self.write(lambda conn: conn.one("SHOW transaction_read_only")) != ("off",):
+            raise StoreFailed("The database is read only.")
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._jobs.close()
+        self._thread.join()
+        self._notifier.close()
+        self._listening.close()
+        self._pool.close()
+
+    def _persist(self, fn: Callable[[Connection], T], begin: str) -> T:
+        """What `fn` returned, its transaction committed; run again while it is lost to others or to the network."""
+        drops = 0
+        for attempt in count(1):
+            # Whoever has lost often goes one at a time, so that the losers do not keep beating each other.
+            with self._losers if attempt > PATIENT_TRIES else nullcontext():
+                conn = PostgresConnection(self._borrow(), begin)
+                result = self._attempt(conn, fn)
+            if conn.lost is None:
+                break
+            if isinstance(conn.lost, StoreUnreachable):
+                drops += 1
+                self._pool.check()  # the other idle connections are likely to be dead too
+            if attempt == TRIES or drops == DROPS:
+                raise conn.lost
+            time.sleep(random.uniform(0, min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)))  # nosec B311
+        if begin == WRITE:
+            self._published(conn.topics)
+        return result
+
+    def _attempt(self, conn: PostgresConnection, fn: Callable[[Connection], T]) -> T:
+        try:
+            result = fn(conn)
+            conn.commit()
+            return result
+        except Exception:
+            if conn.lost is None:
+                raise
+            return cast("T", None)
+        finally:
+            conn.rollback()
+            self._pool.putconn(conn.raw)
+
+    def _published(self, topics: list[str]) -> None:
+        with self._counting:
+            self._commits += 1
+            self._writes += 1
+        for observer in self._observers:
+            observer(1)
+        if topics:
+            self._notifier.tell(topics)
+
+    def _borrow(self) -> Raw:
+        try:
+            return self._pool.getconn()
+        except PoolClosed as error:
+            raise StoreUnreachable("The store is closed.") from error
+        except PoolTimeout as error:
+            self._connect().close()  # raises when the server is not there
+            raise StoreBusy from error
+
+    def _connect(self) -> Raw:
+        return _connect(self._address)
+
+    def _work(self) -> None:
+        """Write what nobody waits for, all that has come up in one transaction."""
+        self._jobs.taker_ident = get_ident()
+        while (batch := self._jobs.take(None)) is not None:
+            try:
+                self._persist(partial(_together, batch), WRITE)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the thread must live
+                for job in batch:
+                    job.error = job.error or error
+            answer(batch)
+            log_failures(batch)
+
+
+def postgres_schema_version(url: str) -> int:
+    """The number of the last applied migration; 0 for an empty database."""
+    with _connect(_address(url)) as raw:
+        return _version(raw)
+
+
+def _together(batch: list[Job], conn: Connection) -> None:
+    for job in batch:
+        job.error = None
+        try:
+            with conn.savepoint():
+                job.fn(conn)
+        except Exception as error:  # noqa: BLE001 - one job's failure is its own
+            job.error = error
+
+
+def _address(url: str) -> str:
+    try:
+        return make_conninfo("", **(NETWORK | conninfo_to_dict(url)))
+    except psycopg.Error as error:
+        raise BadSettings(f"The address of the PostgreSQL database is not valid: {error}") from error
+
+
+def _connect(address: str) -> Raw:
+    try:
+        raw = psycopg.connect(address, autocommit=True)
+    except psycopg.Error as error:
+        raise StoreUnreachable(f"The store cannot be reached: {str(error).strip()}") from error
+    return raw
+
+
+def _configure(raw: Raw) -> None:
+    adapt(raw)
+    raw.prepared_max = PREPARED
+
+
+def _migrate(raw: Raw, known: list[Migration]) -> None:
+    """Bring the schema up to date: each migration in one transaction with its version row."""
+    if not missing(_version(raw), known):
+        return
+    try:
+        raw.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))  # let go with the connection
+        raw.execute(VERSION_TABLE)
+        for migration in missing(_version(raw), known):
+            with raw.transaction():
+                raw.execute(migration.sql.encode())
+                raw.execute(
+                    "INSERT INTO schema_version VALUES (%s, %s, %s)",
+                    (migration.number, migration.name, time.time_ns() // 1000),
+                )
+    except psycopg.Error as error:
+        raise translated(error) from error
+
+
+def _version(raw: Raw) -> int:
+    table = raw.execute("SELECT to_regclass('schema_version')").fetchone()
+    if table is None or table[0] is None:
+        return 0
+    row = raw.execute(CURRENT).fetchone()
+    return int(row[0]) if row else 0

@@ -1,0 +1,312 @@
+"""The words that every toolset is written in: Tool, Toolset, Call, Answer.
+
+The signature of a tool is its schema. A toolset is a room of tools with one contract: how it spells
+arguments, as whom its callers act, who may call what, how it answers and how it refuses.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from shopfloor.domain.actors import Kind, Principal
+from shopfloor.domain.times import iso
+from shopfloor.errors import InvalidInput, ShopfloorError
+
+Json = dict[str, Any]
+
+WAITED = "waited"
+"""The parameter of a tool that can wait: what it returned when it began to, or None."""
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_INTEGER_LIMIT = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function with a name, a typed signature and a description."""
+
+    name: str
+    description: str
+    run: Callable[..., Any]
+    model: type[BaseModel]
+    schema: Json
+    read_only: bool
+    destructive: bool
+    idempotent: bool
+    outside: bool
+    waits: bool
+    parameters: Mapping[str, str]
+    optional: frozenset[str]
+
+    def validate(self, given: Any) -> Json:
+        """The arguments for `run`, or InvalidInput that names the argument and what is allowed."""
+        if not isinstance(given, Mapping):
+            raise InvalidInput("input must be an object", rule="object_type", field="input")
+        _refuse_unstorable(given)
+        present = {k: v for k, v in given.items() if v is not None or k not in self.optional}
+        try:
+            checked = self.model.model_validate(present)
+        except ValidationError as error:
+            raise _explained(error, self) from None
+        return {name: getattr(checked, name) for name in self.parameters}
+
+
+class Toolset:
+    """A room of tools with one contract."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        answer: Callable[[Any, Call], Any],
+        refuse: Callable[[ShopfloorError, Call], Any],
+        acts_as: Kind | None,
+        may: Callable[[Principal, str], bool],
+        words: Callable[[ShopfloorError, Call], str] = lambda error, _: error.message,
+        spelling: Callable[[str], str] = str,
+        caller_argument: str | None = None,
+        instructions: str = "",
+        in_envelope: bool = False,
+    ) -> None:
+        self.name = name
+        self.answer = answer
+        self.refuse = refuse
+        self.acts_as = acts_as
+        self.may = may
+        self.words = words
+        self.spelling = spelling
+        self.caller_argument = caller_argument
+        self.instructions = instructions
+        self.in_envelope = in_envelope
+        self.tools: dict[str, Tool] = {}
+
+    def tool(
+        self,
+        name: str,
+        *,
+        read_only: bool = False,
+        destructive: bool = False,
+        idempotent: bool = False,
+        outside: bool = False,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Register the decorated function; `outside` marks one that waits on more than the store."""
+
+        def register(run: Callable[..., Any]) -> Callable[..., Any]:
+            if not _TOOL_NAME.fullmatch(name) or any(_same(name, other) for other in self.tools):
+                raise ValueError(f"tool name {name!r} is taken, too long, or has other characters than A-Za-z0-9_-")
+            model, parameters = _model(name, run, self.spelling)
+            self.tools[name] = Tool(
+                name=name,
+                description=inspect.cleandoc(run.__doc__ or ""),
+                run=run,
+                model=model,
+                schema=_schema(model),
+                read_only=read_only,
+                destructive=destructive,
+                idempotent=idempotent or read_only,
+                outside=outside,
+                waits=WAITED in inspect.signature(run).parameters,
+                parameters=parameters,
+                optional=frozenset(
+                    parameters[key] for key, info in model.model_fields.items() if not info.is_required()
+                ),
+            )
+            return run
+
+        return register
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a caller shows: a bearer token, or nothing. `trusted` is a door's own proof, made in this process."""
+
+    token: str | None = None
+    trusted: Principal | None = None
+
+
+@dataclass(slots=True)
+class Call:
+    """Who calls which tool of which toolset with what, once."""
+
+    toolset: Toolset
+    name: str
+    input: Any
+    credential: Credential
+    door: str
+    claim: str | None = None
+    key: str | None = None
+    session: str | None = None
+    progress: Callable[[float, float | None, str | None], None] | None = None
+    # Filled in on the way:
+    reference: int = 0
+    started: int = 0
+    actor: Principal | None = None
+    caller: Principal | None = None
+    tool: Tool | None = None
+    arguments: Json = field(default_factory=dict)
+    logged: bool = False
+    opened: int | None = None
+    waited: Waiting | None = None
+    replayed: bool = False
+    retries: int = 0
+    notice: str | None = None
+    finished: int = 0
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a tool returns that has nothing to say yet: it runs again when the topic stirs, or at the deadline."""
+
+    topic: str
+    until: int
+    state: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back to the door, in the toolset's own shape."""
+
+    body: Any
+    call: Call
+    error: ShopfloorError | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer as a model reads it."""
+        return self.body if isinstance(self.body, str) else json.dumps(self.body, indent=1, ensure_ascii=False)
+
+
+def envelope(data: Any, call: Call) -> Json:
+    """The envelope of the factory contract, in which /mcp/execute answers for every toolset."""
+    return {"success": True, "data": data, "timestamp": iso(call.finished)}
+
+
+def refusal_envelope(error: ShopfloorError, message: str, call: Call) -> Json:
+    """The same for a refusal, with the message in the words of the call's own toolset."""
+    details = {key: value for key, value in error.facts.items() if key not in ("given", "rule")}
+    if error.hint:
+        details["hint"] = error.hint
+    return {
+        "success": False,
+        "error": {"code": error.code, "message": message, "details": details},
+        "timestamp": iso(call.finished),
+    }
+
+
+def enveloped(answer: Answer) -> Json:
+    """An answer of any toolset in that envelope."""
+    call = answer.call
+    if call.toolset.in_envelope:
+        body: Json = answer.body
+    elif answer.error is None:
+        body = envelope(answer.body, call)
+    else:
+        body = refusal_envelope(answer.error, call.toolset.words(answer.error, call), call)
+    return body if call.notice is None else {**body, "notice": call.notice}
+
+
+def camel(name: str) -> str:
+    """to_agent_id as toAgentId."""
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+def _same(name: str, other: str) -> bool:
+    return name.replace("-", "_") == other.replace("-", "_")
+
+
+def _model(
+    name: str, run: Callable[..., Any], spelling: Callable[[str], str]
+) -> tuple[type[BaseModel], dict[str, str]]:
+    hints = typing.get_type_hints(run, include_extras=True)
+    parameters = [p for p in list(inspect.signature(run).parameters.values())[1:] if p.name != WAITED]
+    fields: dict[str, Any] = {}
+    for parameter in parameters:
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        fields[parameter.name] = (hints[parameter.name], default)
+    config = ConfigDict(extra="forbid", strict=True, alias_generator=spelling)
+    model = create_model(name, __config__=config, **fields)
+    return model, {parameter.name: spelling(parameter.name) for parameter in parameters}
+
+
+def _schema(model: type[BaseModel]) -> Json:
+    """The JSON Schema that clients of every kind can read: one object, nothing referred to, no noise."""
+    whole = model.model_json_schema(by_alias=True)
+    definitions = whole.pop("$defs", {})
+    schema = _plain(whole, definitions)
+    schema.setdefault("properties", {})
+    return typing.cast(Json, schema)
+
+
+def _plain(node: Any, definitions: Json) -> Any:
+    if isinstance(node, list):
+        return [_plain(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        target = definitions[node["$ref"].rsplit("/", 1)[-1]]
+        return _plain({**target, **{k: v for k, v in node.items() if k != "$ref"}}, definitions)
+    if "anyOf" in node:
+        options = [option for option in node["anyOf"] if option != {"type": "null"}]
+        if len(options) == 1:
+            rest = {k: v for k, v in node.items() if k != "anyOf"}
+            return _plain({**options[0], **rest}, definitions)
+    plain = {}
+    for key, value in node.items():
+        if (key == "title" and isinstance(value, str)) or (key == "default" and value is None):
+            continue
+        if key == "properties":
+            plain[key] = {name: _plain(child, definitions) for name, child in value.items()}
+        else:
+            plain[key] = _plain(value, definitions)
+    return plain
+
+
+def _refuse_unstorable(value: Any, depth: int = 0) -> None:
+    """Text with NUL or half a character, and integers beyond 64 bits, cannot be kept byte for byte."""
+    if isinstance(value, str):
+        if "\x00" in value:
+            raise InvalidInput("Text must not contain the NUL character (\\u0000)", rule="nul_character")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidInput("Text must not contain half a surrogate pair", rule="surrogate") from None
+    elif isinstance(value, int) and not -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
+        raise InvalidInput("Integers must fit into 64 bits", rule="int_range")
+    elif isinstance(value, Mapping | list):
+        if depth >= 64:
+            raise InvalidInput("Input must not nest deeper than 64 levels", rule="depth")
+        for item in value:
+            _refuse_unstorable(item, depth + 1)
+        for item in value.values() if isinstance(value, Mapping) else ():
+            _refuse_unstorable(item, depth + 1)
+
+
+def _explained(error: ValidationError, tool: Tool) -> InvalidInput:
+    problems = [_problem(item, tool) for item in error.errors(include_url=False, include_context=True)]
+    first = problems[0]
+    message = "; ".join(problem["problem"] for problem in problems[:5])
+    given = error.errors(include_url=False)[0].get("input")
+    return InvalidInput(message, field=first["field"], rule=first["rule"], given=given, problems=problems)
+
+
+def _problem(item: Any, tool: Tool) -> Json:
+    where = ".".join(str(part) for part in item["loc"]) or "input"
+    rule = item["type"]
+    if rule == "extra_forbidden":
+        allowed = ", ".join(tool.parameters.values()) or "none"
+        text = f"Unknown argument '{where}'; allowed: {allowed}"
+    elif rule == "missing":
+        text = f"'{where}' is required"
+    else:
+        text = f"'{where}': {item['msg'][:1].lower()}{item['msg'][1:]}"
+    return {"field": where, "rule": rule, "problem": text}

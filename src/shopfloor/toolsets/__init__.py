@@ -1,0 +1,1 @@
+"""The toolsets: one room each, with one contract."""

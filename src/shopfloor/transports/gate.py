@@ -1,0 +1,139 @@
+"""The gate: what every HTTP request must pass before any route sees it.
+
+Exact Host list, Origin absent or allowed, no cross-site fetches, JSON only, and nothing larger than the limit.
+It stands outside the MCP SDK, so that it holds on every route and on every address.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from functools import cache
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from shopfloor.settings import Settings
+
+BODY_LIMIT = 1024 * 1024
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Gate:
+    """ASGI middleware around everything."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, is_form: Callable[[str], bool] = lambda path: False) -> None:
+        self._app = app
+        self._hosts = _hosts(settings)
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in settings.allowed_origins)
+        self._is_form = is_form
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        body = _Body(receive, send)
+        await self._app(scope, body.receive, body.send)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
+        host = headers.get("host", "").lower()
+        if _name(host) not in self._hosts or len(headers.getlist("host")) != 1:
+            return _no(421, f"Host '{host[:100]}' is not served here", "Add it to the setting allowed_hosts")
+        origin = headers.get("origin")
+        if origin is not None and not self._allowed(origin.lower(), host):
+            return _no(403, f"Origin '{origin[:100]}' is not allowed", "Add it to the setting allowed_origins")
+        if origin is None and not _at_home(scope["method"], headers):
+            return _no(403, "Requests from other sites are not allowed", "Open the page directly")
+        if scope["method"] not in _SAFE_METHODS:
+            return self._bad_body(scope, headers)
+        return None
+
+    def _allowed(self, origin: str, host: str) -> bool:
+        return origin in self._origins or origin in (f"http://{host}", f"https://{host}")
+
+    def _bad_body(self, scope: Scope, headers: Headers) -> JSONResponse | None:
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+        if (has_body or scope["method"] == "POST") and kind != "application/json" and not self._is_form(scope["path"]):
+            return _no(415, "Only application/json is accepted", "Send Content-Type: application/json")
+        length = headers.get("content-length", "0")
+        if not length.isascii() or not length.isdigit():
+            return _no(400, "Content-Length is not a number", "Send a plain request")
+        return _too_large() if int(length) > BODY_LIMIT else None
+
+
+class _Body:
+    """Counts what arrives, so that a body without a length is stopped at the limit as well."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._count = 0
+        self._refused = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] != "http.request" or self._refused:
+            return message
+        self._count += len(message.get("body", b""))
+        if self._count <= BODY_LIMIT:
+            return message
+        self._refused = True
+        response = _too_large()
+        await self._send({"type": "http.response.start", "status": 413, "headers": response.raw_headers})
+        await self._send({"type": "http.response.body", "body": response.body})
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        if not self._refused:
+            await self._send(message)
+
+
+def _hosts(settings: Settings) -> frozenset[str]:
+    named = {name.lower() for name in settings.allowed_hosts} | _LOOPBACK
+    if settings.loopback:
+        return frozenset(named | {_name(settings.host)})
+    return frozenset(named | {settings.host.lower()} | _own_names())
+
+
+@cache
+def _own_names() -> frozenset[str]:
+    """The names and addresses by which other machines may reach this one."""
+    name = socket.gethostname()
+    try:
+        addresses = {str(info[4][0]) for info in socket.getaddrinfo(name, None)}
+    except OSError:
+        addresses = set()
+    return frozenset({name.lower(), socket.getfqdn().lower()} | {f"[{a}]" if ":" in a else a for a in addresses})
+
+
+def _name(host: str) -> str:
+    """A Host header without its port."""
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]
+
+
+def _at_home(method: str, headers: Headers) -> bool:
+    """No page of another site sent this, except by a plain link."""
+    site = headers.get("sec-fetch-site", "none")
+    if site in ("none", "same-origin"):
+        return True
+    return method in _SAFE_METHODS and headers.get("sec-fetch-mode") == "navigate"
+
+
+def _too_large() -> JSONResponse:
+    return _no(413, f"The body is larger than {BODY_LIMIT} bytes", "Send less at once")
+
+
+def _no(status: int, message: str, hint: str) -> JSONResponse:
+    codes = {421: "PERMISSION_DENIED", 403: "PERMISSION_DENIED"}
+    error = {"code": codes.get(status, "INVALID_INPUT"), "message": message, "details": {"hint": hint}}
+    return JSONResponse({"success": False, "error": error}, status)

@@ -1,0 +1,86 @@
+"""HTTP: every route of a floor, behind one gate."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from shopfloor.app import Floor
+from shopfloor.errors import Unauthenticated
+from shopfloor.transports import mcp
+from shopfloor.transports.auth import METADATA, authenticate, challenge, metadata
+from shopfloor.transports.execute import Execute
+from shopfloor.transports.gate import Gate
+from shopfloor.transports.openapi import description
+
+
+def application(floor: Floor) -> ASGIApp:
+    """The whole HTTP surface of the floor."""
+    doors = Doors(floor)
+    endpoints = doors.endpoints()
+    routes = [
+        Route("/healthz", doors.healthz),
+        Route("/readyz", doors.readyz),
+        Route("/metrics", doors.metrics),
+        Route("/openapi.json", doors.openapi),
+        Route("/mcp/execute", Execute(floor)),
+        *(Route(path, endpoint) for path, endpoint in endpoints.items()),
+    ]
+    if floor.settings.issuer:
+        routes += [Route(METADATA, doors.protected_resource), Route(f"{METADATA}/mcp", doors.protected_resource)]
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for endpoint in endpoints.values():
+                await stack.enter_async_context(endpoint.running())
+            yield
+
+    return Gate(Starlette(routes=routes, lifespan=lifespan), floor.settings)
+
+
+class Doors:
+    """The small routes around the calls."""
+
+    def __init__(self, floor: Floor) -> None:
+        self._floor = floor
+
+    def endpoints(self) -> dict[str, mcp.Endpoint]:
+        """/mcp for the profile, and an address for each toolset that can be served."""
+        floor = self._floor
+        served = [toolset for toolset in floor.toolsets.values() if not toolset.caller_argument]
+        rooms = {"/mcp": floor.profile} | {f"/mcp/{toolset.name}": [toolset] for toolset in served}
+        return {path: mcp.Endpoint(floor, mcp.server(floor, room, "mcp")) for path, room in rooms.items()}
+
+    async def healthz(self, _: Request) -> Response:
+        return JSONResponse({"status": "alive"})
+
+    async def readyz(self, _: Request) -> Response:
+        missing = await run_in_threadpool(self._floor.ready)
+        return JSONResponse({"status": "waiting" if missing else "ready", "missing": missing}, 503 if missing else 200)
+
+    async def metrics(self, request: Request) -> Response:
+        try:
+            await authenticate(self._floor, request.headers)
+        except Unauthenticated as error:
+            return self._unauthenticated(error, request)
+        return Response(await run_in_threadpool(self._floor.metrics.page), media_type="text/plain; version=0.0.4")
+
+    async def openapi(self, _: Request) -> Response:
+        return JSONResponse(description(self._floor))
+
+    async def protected_resource(self, request: Request) -> Response:
+        return JSONResponse(metadata(self._floor, str(request.base_url)))
+
+    def _unauthenticated(self, error: Unauthenticated, request: Request) -> Response:
+        sent: Headers = request.headers
+        body = {"success": False, "error": {"code": error.code, "message": error.message, "details": {}}}
+        return JSONResponse(body, 401, challenge(self._floor, str(request.base_url), sent))

@@ -1,0 +1,258 @@
+"""MCP: the same calls in the words of the protocol. Nobody else imports the SDK.
+
+Stateless, so that a restart breaks no client; answers are plain JSON, or a stream of events when the caller
+asked for progress. Both protocol eras are served at the same address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Message, Receive, Scope, Send
+
+from shopfloor.app import Floor
+from shopfloor.errors import ShopfloorError, Unauthenticated
+from shopfloor.toolkit import Answer, Call, Credential, Tool, Toolset
+from shopfloor.transports.auth import authenticate, challenge
+from shopfloor.transports.bodies import read_body, too_deep
+from shopfloor.transports.execute import retry_after
+from shopfloor.transports.gate import BODY_LIMIT
+
+KEY_META = "shopfloor/idempotencyKey"
+REPLAYED_META = "shopfloor/idempotencyReplayed"
+_CREDENTIAL = "shopfloor.credential"
+_HEADERS = "shopfloor.headers"
+_TOOLS_FRESH_MS = 60_000
+
+Context = ServerRequestContext[Any, Any]
+
+
+def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Credential | None = None) -> Server[Any]:
+    """An MCP server over these toolsets. Over HTTP each request brings its own credential."""
+    toolset_of = {tool: toolset for toolset in toolsets for tool in toolset.tools}
+
+    def shown(context: Context) -> Credential:
+        if credential is not None:
+            return credential
+        assert context.request is not None
+        return context.request.scope[_CREDENTIAL]  # type: ignore[no-any-return]
+
+    async def list_tools(context: Context, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        actor = floor.identity.authenticate(shown(context))
+        return types.ListToolsResult(tools=[_listed(tool) for _, tool in floor.tools_for(actor, toolsets)])
+
+    async def call_tool(context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
+        meta: Mapping[str, Any] = params.meta or {}
+        key = meta.get(KEY_META)
+        call = Call(
+            toolset=toolset_of.get(params.name, toolsets[0]),
+            name=params.name,
+            input={} if params.arguments is None else params.arguments,
+            credential=shown(context),
+            door=door,
+            key=key if isinstance(key, str | None) else "",
+            session=_session(context),
+            progress=_progress(context) if "progressToken" in meta or "progress_token" in meta else None,
+        )
+        answer = await floor.acall(call)
+        if context.request is not None:
+            context.request.scope[_HEADERS] = _answer_headers(answer)
+        return _result(answer)
+
+    async def introduce(context: Context, call_next: CallNext) -> HandlerResult:
+        result = await call_next(context)
+        if context.method in ("initialize", "server/discover") and isinstance(result, dict):
+            actor = floor.identity.authenticate(shown(context))
+            result["instructions"] = _instructions(toolsets, actor.name if actor.role else None)
+        return result
+
+    return _made(list_tools, call_tool, introduce, lambda name: _schema(toolset_of, name))
+
+
+def _made(list_tools: Any, call_tool: Any, introduce: Any, schema: Any) -> Server[Any]:
+    made: Server[Any] = Server(
+        "shopfloor",
+        version=version("shopfloor"),
+        title="Shopfloor",
+        cache_hints={"tools/list": CacheHint(ttl_ms=_TOOLS_FRESH_MS, scope="private")},
+        get_tool_input_schema=schema,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=_no_resources,
+        on_list_resource_templates=_no_templates,
+        on_list_prompts=_no_prompts,
+    )
+    made.middleware[:] = [introduce]
+    return made
+
+
+class Endpoint:
+    """An MCP server as an ASGI application, behind the gate."""
+
+    def __init__(self, floor: Floor, server: Server[Any]) -> None:
+        self._floor = floor
+        self._plain = _manager(server, json_response=True)
+        self._streaming = _manager(server, json_response=False)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """For as long as requests are served."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._plain.run())
+            await stack.enter_async_context(self._streaming.run())
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        try:
+            scope[_CREDENTIAL] = await authenticate(self._floor, headers)
+            body = await read_body(receive)
+        except ClientDisconnect:
+            return
+        except ShopfloorError as error:
+            await self._refuse(error, headers, scope, receive, send)
+            return
+        if too_deep(body):
+            await _protocol_error(400, -32600, "JSON must not nest deeper than 64 levels")(scope, receive, send)
+            return
+        _strip_spaces(scope)
+        streams = b'"progressToken"' in body and "text/event-stream" in headers.get("accept", "")
+        manager = self._streaming if streams else self._plain
+        await manager.handle_request(scope, _replayed(body, receive), _with_headers(scope, send))
+
+    async def _refuse(
+        self, error: ShopfloorError, headers: Headers, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        status, extra = 503, retry_after(error)
+        if isinstance(error, Unauthenticated):
+            status, extra = 401, challenge(self._floor, str(Request(scope).base_url), headers)
+        response = _protocol_error(status, -32001, error.message)
+        response.headers.update(extra)
+        await response(scope, receive, send)
+
+
+def _manager(server: Server[Any], *, json_response: bool) -> StreamableHTTPSessionManager:
+    return StreamableHTTPSessionManager(
+        server, json_response=json_response, stateless=True, max_request_body_size=BODY_LIMIT
+    )
+
+
+def _protocol_error(status: int, code: int, message: str) -> JSONResponse:
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}, status)
+
+
+def _strip_spaces(scope: Scope) -> None:
+    """httptools leaves the spaces around header values, which the SDK would take for part of them."""
+    scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """The body once more, then whatever else the connection has to say."""
+    sent = False
+
+    async def again() -> Message:
+        nonlocal sent
+        if sent:
+            return await receive()
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+def _with_headers(scope: Scope, send: Send) -> Send:
+    """Adds what the call has to say in headers, when it is known by then."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start" and (extra := scope.get(_HEADERS)):
+            message = {**message, "headers": [*message.get("headers", []), *extra]}
+        await send(message)
+
+    return sending
+
+
+def _answer_headers(answer: Answer) -> list[tuple[bytes, bytes]]:
+    headers = retry_after(answer.error)
+    if answer.call.replayed:
+        headers["Idempotency-Replayed"] = "true"
+    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+
+
+def _listed(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.schema,
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=False,
+        ),
+    )
+
+
+def _schema(toolset_of: Mapping[str, Toolset], name: str) -> Mapping[str, Any] | None:
+    toolset = toolset_of.get(name)
+    return None if toolset is None else toolset.tools[name].schema
+
+
+def _result(answer: Answer) -> dict[str, Any]:
+    """Text and structured content say the same; the notice of unread mail is a last block of its own."""
+    notice = answer.call.notice
+    content = [{"type": "text", "text": answer.text}]
+    result: dict[str, Any] = {"content": content, "isError": answer.error is not None, "resultType": "complete"}
+    if isinstance(answer.body, dict):
+        result["structuredContent"] = answer.body if notice is None else {**answer.body, "notice": notice}
+    if notice is not None:
+        content.append({"type": "text", "text": notice})
+    if answer.call.replayed:
+        result["_meta"] = {REPLAYED_META: True}
+    return result
+
+
+def _session(context: Context) -> str | None:
+    request = context.request
+    return None if request is None else request.headers.get("mcp-session-id")
+
+
+def _progress(context: Context) -> Any:
+    """Progress from the thread of the call, sent by the loop of the door."""
+    loop = asyncio.get_running_loop()
+
+    def report(done: float, total: float | None, message: str | None) -> None:
+        asyncio.run_coroutine_threadsafe(context.session.report_progress(done, total, message), loop)
+
+    return report
+
+
+def _instructions(toolsets: Sequence[Toolset], agent: str | None) -> str:
+    who = f"You are the agent '{agent}'. " if agent else ""
+    return who + " ".join(toolset.instructions for toolset in toolsets if toolset.instructions)
+
+
+async def _no_resources(_: Context, __: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+    return types.ListResourcesResult(resources=[])
+
+
+async def _no_templates(_: Context, __: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
+    return types.ListResourceTemplatesResult(resource_templates=[])
+
+
+async def _no_prompts(_: Context, __: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+    return types.ListPromptsResult(prompts=[])

@@ -1,0 +1,43 @@
+"""Agents come, work and go."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from shopfloor.domain.actors import LOCAL, Agent, Kind, agent_name
+from shopfloor.errors import InvalidInput
+from shopfloor.repositories.work import Work
+
+
+def status(work: Work) -> Agent:
+    """The calling agent itself."""
+    return work.agents.get(work.actor.name)
+
+
+def hire(
+    work: Work,
+    name: str,
+    type: str,
+    types: Container[str],
+    supervisor: str | None = None,
+    tmux_session_name: str | None = None,
+) -> Agent:
+    """A new agent. Its name stays taken for good: the log knows it."""
+    agent_name(name)
+    if type not in types:
+        raise InvalidInput(f"There is no agent type '{type}'", field="type")
+    if supervisor is not None:
+        work.agents.active(supervisor)
+    if not work.agents.add(name, type, supervisor, tmux_session_name, work.now):
+        raise InvalidInput(f"The name '{name}' is taken; choose another", field="name")
+    return work.agents.get(name)
+
+
+def retire(work: Work, name: str) -> Agent:
+    """The agent, which from now on cannot act; its tokens are revoked."""
+    if name == LOCAL:
+        raise InvalidInput("The built-in agent 'local' cannot retire", field="name")
+    work.agents.get(name)
+    work.agents.retire(name, work.now)
+    work.tokens.revoke_all(Kind.AGENT, name, work.now)
+    return work.agents.get(name)
