@@ -28,7 +28,7 @@ from shopfloor.pipeline import compose
 from shopfloor.pipeline.escalate import escalate
 from shopfloor.pipeline.identify import Identity, identify
 from shopfloor.pipeline.limit import limit
-from shopfloor.pipeline.perform import perform
+from shopfloor.pipeline.perform import Perform
 from shopfloor.pipeline.permit import permit
 from shopfloor.pipeline.record import record
 from shopfloor.pipeline.refuse import refuse
@@ -253,7 +253,7 @@ def build(
             escalate(works, metrics.escalated),
             retry(settings.retries, pause=settings.retry_pause, sleep=sleep, counted=metrics.retried),
         ],
-        perform(works, clock.now),
+        Perform(works, clock.now, lambda _: None),
     )
     return floor
 

@@ -11,18 +11,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from shopfloor.domain.actors import Kind, Principal
 from shopfloor.domain.decisions import spell_reference
+from shopfloor.domain.times import SECOND
 from shopfloor.errors import KeyReused, Refused
-from shopfloor.pipeline import Next
 from shopfloor.pipeline.record import result_context, write_error, write_invocation, write_result
 from shopfloor.repositories.work import Outside, Work, Works
 from shopfloor.toolkit import Call, Waiting
+
+SEEN_EVERY = 5 * SECOND
+"""How often the presence of an agent is written down while it calls and calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,47 +44,95 @@ class _Pending:
     opened: int | None
 
 
-def perform(works: Works, clock: Callable[[], int]) -> Next:
-    """The step behind all others."""
+@dataclass(slots=True)
+class Perform:
+    """The step behind all others. `notice` is what else an agent should know, in one line."""
 
-    def last(call: Call) -> Any:
+    works: Works
+    clock: Callable[[], int]
+    notice: Callable[[Work], str | None]
+    seen: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, call: Call) -> Any:
         assert call.tool is not None and call.caller is not None
         if call.tool.outside:
-            return _outside(works, call, clock)
+            return self._outside(call, call.caller)
         if call.tool.read_only and not call.tool.waits:
-            return _read(works, call, clock)
-        return _write(works, call)
+            return self._read(call, call.caller)
+        return self._write(call, call.caller)
 
-    return last
+    def _write(self, call: Call, caller: Principal) -> Any:
+        key = call.key or (spell_reference(call.reference) if self.works.store.commit_may_be_unknown else None)
+        outcome = self.works.write(partial(self._attempt, call, key), caller, call.reference)
+        if isinstance(outcome, _Pending):
+            call.opened, call.waited = outcome.opened, outcome.waiting
+            return outcome.waiting
+        call.logged = True
+        if isinstance(outcome, _Refusal):
+            raise outcome.error
+        return outcome
 
+    def _attempt(self, call: Call, key: str | None, work: Work) -> Any:
+        opened = write_invocation(work, call)
+        self._was_here(work)
+        try:
+            with work.savepoint():
+                value = _once(call, key, work) if key else _run(call, work)
+        except Refused as error:
+            write_error(work, call, error, work.now)
+            return _Refusal(error)
+        if isinstance(value, Waiting):
+            if opened is not None:
+                work.decisions.leave_open(opened, work.process)
+            return _Pending(value, opened or call.opened)
+        write_result(work, call, result_context(call, value), work.now)
+        self._notify(call, work)
+        return value
 
-def _write(works: Works, call: Call) -> Any:
-    assert call.caller is not None
-    key = call.key or (spell_reference(call.reference) if works.store.commit_may_be_unknown else None)
-    outcome = works.write(partial(_attempt, call, key), call.caller, call.reference)
-    if isinstance(outcome, _Pending):
-        call.opened, call.waited = outcome.opened, outcome.waiting
-        return outcome.waiting
-    call.logged = True
-    if isinstance(outcome, _Refusal):
-        raise outcome.error
-    return outcome
+    def _read(self, call: Call, caller: Principal) -> Any:
+        def reading(work: Work) -> Any:
+            value = _run(call, work)
+            self._notify(call, work)
+            return value
 
+        value = self.works.read(reading, caller, call.reference)
+        context, now = result_context(call, value), self.clock()
 
-def _attempt(call: Call, key: str | None, work: Work) -> Any:
-    opened = write_invocation(work, call)
-    try:
-        with work.savepoint():
-            value = _once(call, key, work) if key and call.waited is None else _run(call, work)
-    except Refused as error:
-        write_error(work, call, error, work.now)
-        return _Refusal(error)
-    if isinstance(value, Waiting):
-        if opened is not None:
-            work.decisions.leave_open(opened, work.process)
-        return _Pending(value, opened or call.opened)
-    write_result(work, call, result_context(call, value), work.now)
-    return value
+        def rows(work: Work) -> None:
+            write_invocation(work, call)
+            self._was_here(work)
+            write_result(work, call, context, now)
+
+        self.works.later(rows, caller, call.reference)
+        call.logged = True
+        return value
+
+    def _outside(self, call: Call, caller: Principal) -> Any:
+        """Invocation first, result after: in between the tool opens work of its own."""
+        assert call.tool is not None
+
+        def invocation(work: Work) -> int | None:
+            self._was_here(work)
+            return write_invocation(work, call, open=True)
+
+        call.opened = self.works.write(invocation, caller, call.reference)
+        value = call.tool.run(Outside(self.works, caller, call.reference, call.progress), **call.arguments)
+        self.works.read(partial(self._notify, call), caller, call.reference)
+        context, now = result_context(call, value), self.clock()
+        self.works.later(lambda work: write_result(work, call, context, now), caller, call.reference)
+        call.logged = True
+        return value
+
+    def _was_here(self, work: Work) -> None:
+        """Write down that the calling agent is alive; its leases hang on it."""
+        agent = work.actor
+        if agent.kind is Kind.AGENT and work.now - self.seen.get(agent.name, 0) >= SEEN_EVERY:
+            work.agents.touch(agent.name, work.now)
+            self.seen[agent.name] = work.now
+
+    def _notify(self, call: Call, work: Work) -> None:
+        if work.actor.kind is Kind.AGENT:
+            call.notice = self.notice(work)
 
 
 def _run(call: Call, work: Work) -> Any:
@@ -91,46 +143,23 @@ def _run(call: Call, work: Work) -> Any:
 
 
 def _once(call: Call, key: str, work: Work) -> Any:
-    """The first answer to this key, given now or then."""
+    """The first answer to this key, given now or then; who asks again for one that waits, waits with it."""
     digest = hashlib.sha256(to_json([call.toolset.name, call.name, _sorted(call.input)], fallback=str)).digest()
     kept = work.answers.claim(key, digest, work.now)
-    if kept is None:
-        value = _run(call, work)
-        if not isinstance(value, Waiting):
-            work.answers.keep(key, to_json(value).decode())
-        return value
-    first, answer = kept
-    if first != digest:
+    if kept is not None and kept.digest != digest:
         raise KeyReused
-    call.replayed = True
-    return from_json(answer or "null")
+    if kept is not None and kept.answer is not None:
+        call.replayed = call.waited is None
+        return from_json(kept.answer)
+    if kept is not None and kept.waiting is not None and call.waited is None:
+        call.waited = Waiting(*from_json(kept.waiting))
+    value = _run(call, work)
+    if isinstance(value, Waiting):
+        work.answers.keep_waiting(key, to_json([value.topic, value.until, value.state]).decode())
+    else:
+        work.answers.keep(key, to_json(value).decode())
+    return value
 
 
 def _sorted(value: Any) -> Any:
     return json.loads(json.dumps(value, sort_keys=True, default=str))
-
-
-def _read(works: Works, call: Call, clock: Callable[[], int]) -> Any:
-    assert call.caller is not None
-    value = works.read(partial(_run, call), call.caller, call.reference)
-    context, now = result_context(call, value), clock()
-
-    def rows(work: Work) -> None:
-        write_invocation(work, call)
-        write_result(work, call, context, now)
-
-    works.later(rows, call.caller, call.reference)
-    call.logged = True
-    return value
-
-
-def _outside(works: Works, call: Call, clock: Callable[[], int]) -> Any:
-    """Invocation first, result after: in between the tool opens work of its own."""
-    assert call.caller is not None and call.tool is not None
-    if call.opened is None:
-        call.opened = works.write(lambda work: write_invocation(work, call, open=True), call.caller, call.reference)
-    value = call.tool.run(Outside(works, call.caller, call.reference, call.progress), **call.arguments)
-    context, now = result_context(call, value), clock()
-    works.later(lambda work: write_result(work, call, context, now), call.caller, call.reference)
-    call.logged = True
-    return value

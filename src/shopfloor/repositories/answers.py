@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from shopfloor.store.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a key was used for: the digest of its input, and the answer, or what it still waits for."""
+
+    digest: bytes
+    answer: str | None
+    waiting: str | None
 
 
 class Answers:
@@ -13,7 +24,7 @@ class Answers:
         self._workspace = workspace
         self._caller = caller
 
-    def claim(self, key: str, digest: bytes, now: int) -> tuple[bytes, str | None] | None:
+    def claim(self, key: str, digest: bytes, now: int) -> Kept | None:
         """None when the key was free and is now the caller's; otherwise what it was used for."""
         claimed = self._connection.execute(
             "INSERT INTO answer (workspace, caller, key, digest, created_at)"
@@ -27,13 +38,13 @@ class Answers:
         if claimed:
             return None
         row = self._connection.one(
-            "SELECT digest, answer FROM answer WHERE workspace = :workspace AND caller = :caller AND key = :key",
+            "SELECT digest, answer, waiting FROM answer WHERE workspace = :workspace AND caller = :caller AND key = :key",
             workspace=self._workspace,
             caller=self._caller,
             key=key,
         )
         assert row is not None
-        return bytes(row[0]), row[1]
+        return Kept(bytes(row[0]), row[1], row[2])
 
     def keep(self, key: str, answer: str) -> None:
         self._connection.execute(
@@ -42,6 +53,16 @@ class Answers:
             caller=self._caller,
             key=key,
             answer=answer,
+        )
+
+    def keep_waiting(self, key: str, waiting: str) -> None:
+        """The call has begun something and waits for its end."""
+        self._connection.execute(
+            "UPDATE answer SET waiting = :waiting WHERE workspace = :workspace AND caller = :caller AND key = :key",
+            workspace=self._workspace,
+            caller=self._caller,
+            key=key,
+            waiting=waiting,
         )
 
     def forget(self, before: int, limit: int) -> int:

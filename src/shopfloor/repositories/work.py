@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from shopfloor.domain.actors import Principal
 from shopfloor.domain.events import Event
+from shopfloor.domain.tasks import BoardKind
 from shopfloor.repositories.agents import Agents
 from shopfloor.repositories.answers import Answers
 from shopfloor.repositories.decisions import Decisions
@@ -17,6 +18,7 @@ from shopfloor.repositories.escalations import Escalations
 from shopfloor.repositories.outbox import Outbox
 from shopfloor.repositories.people import People
 from shopfloor.repositories.processes import Processes
+from shopfloor.repositories.tasks import Tasks
 from shopfloor.repositories.tokens import Tokens
 from shopfloor.repositories.workspaces import Workspaces
 from shopfloor.store.database import Connection, Store
@@ -60,6 +62,15 @@ class Work:
     @cached_property
     def tokens(self) -> Tokens:
         return Tokens(self._connection, self.workspace)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """The tasks of all epics, and those of none."""
+        return Tasks(self._connection, self.workspace, BoardKind.EPIC)
+
+    def tasks_of(self, kind: BoardKind, board: str) -> Tasks:
+        """The tasks of one board."""
+        return Tasks(self._connection, self.workspace, kind, board)
 
     @cached_property
     def decisions(self) -> Decisions:

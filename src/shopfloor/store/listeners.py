@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from threading import Lock
+from threading import Lock, RLock
+from typing import Any
 
 from shopfloor.store.interface import Callback
 
@@ -15,38 +16,41 @@ _log = logging.getLogger("shopfloor.store")
 
 
 class Listeners:
+    """Callbacks, called one at a time."""
+
     def __init__(self) -> None:
         self._callbacks: tuple[Callback, ...] = ()
-        self._lock = Lock()
+        self._changing = Lock()
+        self._telling = RLock()
 
     def __bool__(self) -> bool:
         return bool(self._callbacks)
 
     def add(self, callback: Callback) -> Callable[[], None]:
         """The function that ends it."""
-        heard = _Listener(callback)
-        with self._lock:
-            self._callbacks = (*self._callbacks, heard)
+        listener = guarded(callback)
+        with self._changing:
+            self._callbacks = (*self._callbacks, listener)
 
         def end() -> None:
-            with self._lock:
-                self._callbacks = tuple(each for each in self._callbacks if each is not heard)
+            with self._changing:
+                self._callbacks = tuple(each for each in self._callbacks if each is not listener)
 
         return end
 
     def tell(self, topics: frozenset[str]) -> None:
-        for callback in self._callbacks:
-            callback(topics)
+        with self._telling:
+            for callback in self._callbacks:
+                callback(topics)
 
 
-class _Listener:
-    """A callback whose failure is its own."""
+def guarded(callback: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A callback whose failure is its own, and logged."""
 
-    def __init__(self, callback: Callback) -> None:
-        self._callback = callback
-
-    def __call__(self, topics: frozenset[str]) -> None:
+    def call(value: Any) -> None:
         try:
-            self._callback(topics)
-        except Exception:  # noqa: BLE001 - it is not the store's
+            callback(value)
+        except Exception:
             _log.exception("a listener failed")
+
+    return call

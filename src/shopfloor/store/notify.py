@@ -139,12 +139,15 @@ class Listening:
             while not self._closed.is_set():
                 told = list(self._told(raw))
                 if told:
-                    self._listeners.tell(LOOK if LOOK in told else frozenset().union(*told))
+                    self._listeners.tell(LOOK if LOOK in told else LOOK.union(*told))
                 selector.select()
 
     def _told(self, raw: psycopg.Connection[TupleRow]) -> Iterator[frozenset[str]]:
         for notice in raw.notifies(timeout=0):
-            sender, *topics = json.loads(notice.payload)
+            try:
+                sender, *topics = json.loads(notice.payload)
+            except (ValueError, TypeError):
+                sender, topics = "", []  # not one of ours: better to look than to miss something
             if sender != self._name:
                 yield frozenset(topics)
 

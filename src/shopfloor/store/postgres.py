@@ -19,13 +19,14 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 from shopfloor.errors import BadSettings, StoreBusy, StoreFailed, StoreUnreachable
 from shopfloor.store.interface import Callback, Connection, Engine
 from shopfloor.store.jobs import Job, Jobs, answer, log_failures, nested, refuse_on_event_loop
-from shopfloor.store.listeners import Listeners
+from shopfloor.store.listeners import Listeners, guarded
 from shopfloor.store.migrate import CURRENT, Migration, missing
 from shopfloor.store.notify import Listening, Notifier, own_name
 from shopfloor.store.postgres_connection import READ, WRITE, PostgresConnection, translated
 from shopfloor.store.postgres_values import adapt
 
 POOL_SIZE = 16
+FIRST_WAIT = 1.0
 POOL_WAIT = 5.0
 CONNECT_WAIT = 5
 TRIES = 20
@@ -43,6 +44,8 @@ NETWORK: dict[str, str | int | None] = {
     "tcp_user_timeout": 20_000,
     "application_name": "shopfloor",
 }
+# A replica that has vanished must not keep its locks for hours.
+LIMITS = {"lock_timeout": 30, "idle_in_transaction_session_timeout": 60, "tcp_keepalives_idle": 30}
 VERSION_TABLE = """
 CREATE TABLE IF NOT EXISTS schema_version (
     number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL
@@ -77,6 +80,8 @@ class PostgresStore:
         self._observers: tuple[Callable[[int], None], ...] = ()
         self._inside = local()
         self._losers = Lock()
+        self._probing = Lock()
+        self._probed = 0.0
         self._closed = False
         name = own_name()
         self._listeners = Listeners()
@@ -121,7 +126,7 @@ class PostgresStore:
         }
 
     def on_batch(self, observer: Callable[[int], None]) -> None:
-        self._observers = (*self._observers, observer)
+        self._observers = (*self._observers, guarded(observer))
 
     def check(self) -> None:
         if self.write(lambda conn: conn.one("SHOW transaction_read_only")) != ("off",):
@@ -144,7 +149,7 @@ class PostgresStore:
             # Whoever has lost often goes one at a time, so that the losers do not keep beating each other.
             with self._losers if attempt > PATIENT_TRIES else nullcontext():
                 conn = PostgresConnection(self._borrow(), begin)
-                result = self._attempt(conn, fn)
+                result = self._attempt(conn, fn, begin)
             if conn.lost is None:
                 break
             if isinstance(conn.lost, StoreUnreachable):
@@ -157,10 +162,12 @@ class PostgresStore:
             self._published(conn.topics)
         return result
 
-    def _attempt(self, conn: PostgresConnection, fn: Callable[[Connection], T]) -> T:
+    def _attempt(self, conn: PostgresConnection, fn: Callable[[Connection], T], begin: str) -> T:
         try:
             result = fn(conn)
-            conn.commit()
+            conn.settle()
+            if begin == WRITE:
+                conn.commit()
             return result
         except Exception:
             if conn.lost is None:
@@ -181,12 +188,22 @@ class PostgresStore:
 
     def _borrow(self) -> Raw:
         try:
-            return self._pool.getconn()
+            try:
+                return self._pool.getconn(FIRST_WAIT)
+            except PoolTimeout:
+                self._probe()
+                return self._pool.getconn(POOL_WAIT)
+        except PoolTimeout as error:
+            raise StoreBusy from error
         except PoolClosed as error:
             raise StoreUnreachable("The store is closed.") from error
-        except PoolTimeout as error:
-            self._connect().close()  # raises when the server is not there
-            raise StoreBusy from error
+
+    def _probe(self) -> None:
+        """Raise when the server is not there; many who wait ask for it once."""
+        with self._probing:
+            if time.monotonic() > self._probed + FIRST_WAIT:
+                self._connect().close()
+                self._probed = time.monotonic()
 
     def _connect(self) -> Raw:
         return _connect(self._address)
@@ -195,13 +212,22 @@ class PostgresStore:
         """Write what nobody waits for, all that has come up in one transaction."""
         self._jobs.taker_ident = get_ident()
         while (batch := self._jobs.take(None)) is not None:
-            try:
-                self._persist(partial(_together, batch), WRITE)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the thread must live
-                for job in batch:
-                    job.error = job.error or error
+            self._write_later(batch)
             answer(batch)
             log_failures(batch)
+
+    def _write_later(self, batch: list[Job]) -> None:
+        try:
+            self._persist(partial(_together, batch), WRITE)
+        except StoreFailed as error:
+            if len(batch) == 1:
+                batch[0].error = error
+            else:  # one of them cannot be committed: find out which
+                for job in batch:
+                    self._write_later([job])
+        except Exception as error:  # noqa: BLE001 - whatever it is, the thread must live
+            for job in batch:
+                job.error = job.error or error
 
 
 def postgres_schema_version(url: str) -> int:
@@ -238,6 +264,8 @@ def _connect(address: str) -> Raw:
 def _configure(raw: Raw) -> None:
     adapt(raw)
     raw.prepared_max = PREPARED
+    for name, seconds in LIMITS.items():
+        raw.execute(f"SET {name} = '{seconds}s'".encode())
 
 
 def _migrate(raw: Raw, known: list[Migration]) -> None:

@@ -69,25 +69,30 @@ class PostgresConnection:
     def hint(self, *topics: str) -> None:
         self.topics += topics
 
+    def settle(self) -> None:
+        """Refuse to go on with a transaction that is not whole."""
+        self._ended = True
+        if self.raw.pgconn.transaction_status == TransactionStatus.INERROR:
+            raise StoreFailed("A statement failed and its error was passed over; nothing was written.")
+
     def commit(self) -> None:
         """Make it durable, or say that this did not happen, or that nobody knows."""
-        self._ended = True
         if self.lost is not None or self._sent == 0:
             return
-        self._held.clear()  # nothing but savepoints to release, which a commit does anyway
+        # What is held are savepoints to release, which a commit does anyway.
         try:
-            self._send("COMMIT", ())
+            result = self.raw.pgconn.exec_(b"COMMIT")
         except psycopg.Error as error:
-            if self.raw.closed:
-                raise CommitUnknown from error
-            self._fail(error)
-        if self._cursor.statusmessage != "COMMIT":
-            raise StoreFailed("A statement failed and its error was passed over; nothing was written.")
+            raise CommitUnknown from error
+        if self.raw.closed:
+            raise CommitUnknown from pg.error_from_result(result)
+        if result.status != ExecStatus.COMMAND_OK:
+            self._fail(pg.error_from_result(result))
 
     def rollback(self) -> None:
         """Undo what is not committed, if there is any."""
         self._ended = True
-        if not self.raw.closed and self.raw.info.transaction_status != TransactionStatus.IDLE:
+        if not self.raw.closed and self.raw.pgconn.transaction_status != TransactionStatus.IDLE:
             self._tell(b"ROLLBACK")
 
     def undo(self, savepoint: str) -> None:
@@ -97,7 +102,11 @@ class PostgresConnection:
 
     def _tell(self, command: bytes) -> None:
         # Not by way of psycopg's cursor, which drops every prepared statement when it sees a rollback.
-        if self.raw.pgconn.exec_(command).status != ExecStatus.COMMAND_OK:
+        try:
+            done = self.raw.pgconn.exec_(command).status == ExecStatus.COMMAND_OK
+        except psycopg.Error:
+            done = False
+        if not done:
             self.raw.close()
 
     def _run(self, sql: str, params: dict[str, Any]) -> None:

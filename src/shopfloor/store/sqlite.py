@@ -14,6 +14,7 @@ import apsw
 
 from shopfloor.errors import StartRefused, StoreUnreachable
 from shopfloor.store.interface import Callback, Connection, Engine
+from shopfloor.store.listeners import guarded
 from shopfloor.store.migrate import CURRENT, Migration, missing
 from shopfloor.store.sqlite_connection import SqliteConnection, translated
 from shopfloor.store.sqlite_writer import BUSY_MS, SqliteWriter
@@ -96,7 +97,7 @@ class SqliteStore:
         }
 
     def on_batch(self, observer: Callable[[int], None]) -> None:
-        self._writer.observers = (*self._writer.observers, observer)
+        self._writer.observers = (*self._writer.observers, guarded(observer))
 
     def check(self) -> None:
         if not self._path.exists():
@@ -170,11 +171,7 @@ def _refuse_network(path: Path) -> None:
 
 
 def _open_writer(path: Path, *, durable: bool, migrations: list[Migration]) -> apsw.Connection:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    except OSError as error:
-        raise StoreUnreachable(f"The database file cannot be opened: {error.strerror}.") from error
+    _create(path)
     try:
         raw = _open(path)
         _switch_to_wal(raw)
@@ -184,6 +181,17 @@ def _open_writer(path: Path, *, durable: bool, migrations: list[Migration]) -> a
     except apsw.Error as error:
         raise translated(error) from error
     return raw
+
+
+def _create(path: Path) -> None:
+    """Make the file, for its owner only. One that exists is left alone: closing it would drop this process's locks."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise StoreUnreachable(f"The database file cannot be created: {error.strerror}.") from error
 
 
 def _open_reader(path: Path) -> apsw.Connection:

@@ -51,10 +51,13 @@ class SqliteWriter:
     def _work(self) -> None:
         self.jobs.taker_ident = get_ident()
         while (batch := self.jobs.take(POLL if self.listeners else None)) is not None:
-            if batch:
-                self._write(batch)
-            if self.listeners:
-                self._look_for_others()
+            try:
+                if batch:
+                    self._write(batch)
+                if self.listeners:
+                    self._look_for_others()
+            except Exception:
+                _log.exception("the writer stumbled")
 
     def _write(self, batch: list[Job]) -> None:
         try:

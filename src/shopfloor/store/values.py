@@ -14,21 +14,23 @@ def check(params: dict[str, Any]) -> dict[str, Any]:
     """The same parameters, if every engine can store them."""
     for name, value in params.items():
         if isinstance(value, str):
-            if "\0" in value:
-                raise InvalidInput("Text must not contain the NUL character.", field=name)
-            if not value.isascii() and not _encodable(value):
-                raise InvalidInput("Text must be valid Unicode, without lone surrogates.", field=name)
+            _check_text(name, value)
         elif isinstance(value, int):
             if not _LOWEST <= value <= _HIGHEST:
                 raise InvalidInput("Numbers must fit into 64 bits.", field=name)
-        elif value != value:  # NaN, which SQLite would store as NULL
-            raise InvalidInput("Numbers must be numbers, not NaN.", field=name)
+        elif isinstance(value, float):
+            if value != value:  # SQLite would store NULL
+                raise InvalidInput("Numbers must be numbers, not NaN.", field=name)
+        elif value is not None and not isinstance(value, bytes | bytearray | memoryview):
+            raise TypeError(f":{name} is a {type(value).__name__}, which the store does not keep")
     return params
 
 
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _check_text(name: str, text: str) -> None:
+    if "\0" in text:
+        raise InvalidInput("Text must not contain the NUL character.", field=name)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InvalidInput("Text must be valid Unicode, without lone surrogates.", field=name) from None

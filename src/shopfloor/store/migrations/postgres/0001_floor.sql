@@ -102,6 +102,7 @@ CREATE TABLE answer (
     key        TEXT  NOT NULL,
     digest     BYTEA NOT NULL,
     answer     TEXT,
+    waiting    TEXT,                    -- what the call waits for, until there is an answer
     created_at BIGINT NOT NULL,
     PRIMARY KEY (workspace, caller, key)
 );

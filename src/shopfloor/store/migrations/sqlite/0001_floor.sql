@@ -101,6 +101,7 @@ CREATE TABLE answer (
     key        TEXT    NOT NULL,
     digest     BLOB    NOT NULL,
     answer     TEXT,
+    waiting    TEXT,                    -- what the call waits for, until there is an answer
     created_at INTEGER NOT NULL,
     PRIMARY KEY (workspace, caller, key)
 ) STRICT, WITHOUT ROWID;

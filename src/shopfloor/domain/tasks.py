@@ -1,0 +1,113 @@
+"""Tasks: one number, one set of states, on a board; each kind of board has its own moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from shopfloor.errors import InvalidInput, NotFound
+
+
+class BoardKind(StrEnum):
+    """Where tasks live: a user's list, an epic, a loop's session."""
+
+    LIST = "list"
+    EPIC = "epic"
+    LOOP = "loop"
+
+
+class State(StrEnum):
+    """How far a task is; every toolset spells these its own way."""
+
+    PENDING = "PENDING"
+    ASSIGNED = "ASSIGNED"
+    IN_PROGRESS = "IN_PROGRESS"
+    REVIEW = "REVIEW"
+    BLOCKED = "BLOCKED"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+_LOOP_STATES = (State.PENDING, State.IN_PROGRESS, State.COMPLETED, State.BLOCKED, State.CANCELLED)
+
+MOVES: dict[BoardKind, dict[State, tuple[State, ...]]] = {
+    BoardKind.LIST: {
+        State.PENDING: (State.COMPLETED,),
+        State.COMPLETED: (State.PENDING,),
+    },
+    BoardKind.EPIC: {
+        State.PENDING: (State.ASSIGNED, State.IN_PROGRESS, State.CANCELLED),
+        State.ASSIGNED: (State.IN_PROGRESS, State.PENDING, State.CANCELLED),
+        State.IN_PROGRESS: (State.REVIEW, State.BLOCKED, State.FAILED, State.CANCELLED),
+        State.REVIEW: (State.COMPLETED, State.IN_PROGRESS, State.BLOCKED, State.CANCELLED),
+        State.BLOCKED: (State.IN_PROGRESS, State.FAILED, State.CANCELLED),
+        State.FAILED: (State.IN_PROGRESS, State.CANCELLED),
+        State.CANCELLED: (),
+        State.COMPLETED: (),
+    },
+    BoardKind.LOOP: {
+        state: tuple(other for other in _LOOP_STATES if other is not state)
+        if state not in (State.COMPLETED, State.CANCELLED)
+        else ()
+        for state in _LOOP_STATES
+    },
+}
+
+PRIORITIES = range(5)
+"""0 critical … 4 backlog."""
+
+DEFAULT_PRIORITY = 2
+
+
+class TaskNotFound(NotFound):
+    """Task {task} not found"""
+
+
+class IllegalMove(InvalidInput):
+    """A task cannot go from {state} to {wanted}; allowed: {allowed}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task, wherever it lives."""
+
+    number: int
+    kind: str
+    board: str
+    title: str
+    description: str | None
+    state: State
+    priority: int
+    open_blockers: int
+    assignee: str | None
+    attempts: int
+    fence: int
+    version: int
+    worktree_path: str | None
+    branch_name: str | None
+    pr_url: str | None
+    acceptance: str | None
+    due_at: int | None
+    due_zone: str | None
+    created_at: int
+    updated_at: int
+    completed_at: int | None
+    deleted_at: int | None
+
+    @property
+    def completed(self) -> bool:
+        return self.state is State.COMPLETED
+
+    @property
+    def epic(self) -> int | None:
+        """The number of the epic it belongs to."""
+        return int(self.board) if self.kind == BoardKind.EPIC and self.board else None
+
+
+def check_move(kind: BoardKind, state: State, wanted: State) -> None:
+    """Refuse a move that this kind of board does not know; staying where it is is fine."""
+    allowed = MOVES[kind].get(state, ())
+    if wanted is not state and wanted not in allowed:
+        names = ", ".join(allowed) or f"none, {state} is final"
+        raise IllegalMove(state=state.value, wanted=wanted.value, allowed=names)

@@ -1,0 +1,219 @@
+"""Tasks of one kind of board, or of one board: nothing outside of that scope is ever seen or touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shopfloor.domain.tasks import BoardKind, State, Task, TaskNotFound
+from shopfloor.store.database import Connection, Row
+
+_COLUMNS = (
+    "number, kind, board, title, description, state, priority, open_blockers, assignee, attempts, fence, version,"
+    " worktree_path, branch_name, pr_url, acceptance, due_at, due_zone, created_at, updated_at, completed_at, deleted_at"
+)
+_CHANGEABLE = frozenset(
+    {
+        "title", "description", "state", "priority", "assignee", "attempts", "fence", "worktree_path", "branch_name",
+        "pr_url", "acceptance", "due_at", "due_zone", "content_key", "completed_at", "deleted_at", "board",
+    }
+)  # fmt: skip
+
+
+class Tasks:
+    """The tasks of a kind of board; with `board`, those of one board only."""
+
+    def __init__(self, connection: Connection, workspace: int, kind: BoardKind, board: str | None = None) -> None:
+        self._connection = connection
+        self._kind = kind
+        self._board = board
+        self._scope = "workspace = :workspace AND kind = :kind" + ("" if board is None else " AND board = :board")
+        self._bound: dict[str, Any] = {"workspace": workspace, "kind": kind.value}
+        if board is not None:
+            self._bound["board"] = board
+
+    def add(self, *, title: str, now: int, board: str | None = None, **facts: Any) -> Task:
+        """A new task, PENDING unless said otherwise; on the scope's own board, or on the one given."""
+        values = {
+            "description": None,
+            "state": State.PENDING.value,
+            "priority": 2,
+            **facts,
+            **self._bound,
+            "board": self._board if self._board is not None else board or "",
+            "title": title,
+            "created_at": now,
+            "updated_at": now,
+        }
+        assert set(facts) <= _CHANGEABLE
+        names = ", ".join(values)
+        row = self._connection.one(
+            f"INSERT INTO task ({names}) VALUES ({', '.join(f':{name}' for name in values)}) RETURNING {_COLUMNS}",
+            **values,
+        )
+        assert row is not None
+        return _task(row)
+
+    def get(self, number: int, *, deleted: bool = False) -> Task:
+        """The task; deleted ones only when asked for."""
+        row = self._connection.one(
+            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND number = :number"
+            + ("" if deleted else " AND deleted_at IS NULL"),
+            number=number,
+            **self._bound,
+        )
+        if row is None:
+            raise TaskNotFound(task=number)
+        return _task(row)
+
+    def change(self, number: int, now: int, **changes: Any) -> Task:
+        """The task after the change, with its next version."""
+        assert set(changes) <= _CHANGEABLE
+        row = self._connection.one(
+            f"UPDATE task SET {''.join(f'{name} = :{name}, ' for name in changes)}"
+            "updated_at = :now, version = version + 1"
+            f" WHERE {self._scope.replace(':board', ':own_board')} AND number = :number RETURNING {_COLUMNS}",
+            number=number,
+            now=now,
+            **{("own_board" if name == "board" else name): value for name, value in self._bound.items()},
+            **changes,
+        )
+        if row is None:
+            raise TaskNotFound(task=number)
+        return _task(row)
+
+    def page(
+        self,
+        *,
+        limit: int,
+        after: int | None = None,
+        newest_first: bool = False,
+        state: State | None = None,
+        board: str | None = None,
+        assignee: str | None = None,
+    ) -> list[Task]:
+        """Tasks in the order of their numbers, beginning after one."""
+        filters, values = self._filters(state=state, board=board, assignee=assignee)
+        if after is not None:
+            filters += f" AND number {'<' if newest_first else '>'} :after"
+            values["after"] = after
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM task WHERE {filters} ORDER BY number {'DESC' if newest_first else ''} LIMIT :limit",
+            limit=limit,
+            **values,
+        )
+        return [_task(row) for row in rows]
+
+    def count(self, *, state: State | None = None, board: str | None = None) -> int:
+        filters, values = self._filters(state=state, board=board, assignee=None)
+        row = self._connection.one(f"SELECT count(*) FROM task WHERE {filters}", **values)
+        assert row is not None
+        return int(row[0])
+
+    def _filters(self, *, state: State | None, board: str | None, assignee: str | None) -> tuple[str, dict[str, Any]]:
+        wanted = {"state": state and state.value, "assignee": assignee}
+        if self._board is None:
+            wanted["board"] = board
+        given = {name: value for name, value in wanted.items() if value is not None}
+        filters = " AND ".join([self._scope, "deleted_at IS NULL", *(f"{name} = :{name}" for name in given)])
+        return filters, self._bound | given
+
+    def ready(self, board: str, limit: int = 1) -> list[Task]:
+        """What can be begun on a board: unblocked, lowest priority number, then lowest number. Others pass it over."""
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND board = :on AND state = 'PENDING'"
+            f" AND open_blockers = 0 AND deleted_at IS NULL ORDER BY priority, number LIMIT :limit"
+            f" {self._connection.skip_locked}",
+            **self._bound,
+            on=board,
+            limit=limit,
+        )
+        return [_task(row) for row in rows]
+
+    def blockers(self, number: int) -> list[int]:
+        """The tasks that this one depends on."""
+        rows = self._connection.all(
+            "SELECT blocker FROM dependency WHERE workspace = :workspace AND task = :number ORDER BY blocker",
+            workspace=self._bound["workspace"],
+            number=number,
+        )
+        return [row[0] for row in rows]
+
+    def unfinished_blockers(self, number: int) -> list[Task]:
+        """The tasks that keep this one from being begun."""
+        tasks = [self.get(blocker, deleted=True) for blocker in self.blockers(number)]
+        return [task for task in tasks if not task.completed]
+
+    def reaches(self, number: int, target: int) -> bool:
+        """Whether a task depends on the target, over any number of others."""
+        row = self._connection.one(
+            "WITH RECURSIVE upstream (number) AS (SELECT CAST(:number AS BIGINT) UNION SELECT blocker"
+            " FROM dependency JOIN upstream ON dependency.task = upstream.number WHERE workspace = :workspace)"
+            " SELECT 1 FROM upstream WHERE number = :target LIMIT 1",
+            workspace=self._bound["workspace"],
+            number=number,
+            target=target,
+        )
+        return row is not None
+
+    def lock_graph(self) -> None:
+        """Whoever changes dependencies at the same time goes after this work."""
+        self._connection.execute(
+            "INSERT INTO task_graph (workspace, version) VALUES (:workspace, 1)"
+            " ON CONFLICT (workspace) DO UPDATE SET version = task_graph.version + 1",
+            workspace=self._bound["workspace"],
+        )
+
+    def hold(self, number: int) -> None:
+        """Whoever changes the task at the same time goes after this work, or makes it run again."""
+        self._connection.execute(
+            f"UPDATE task SET version = version WHERE {self._scope} AND number = :number", number=number, **self._bound
+        )
+
+    def add_blocker(self, number: int, blocker: int) -> bool:
+        """Make a task wait for another; false when it does already."""
+        added = self._connection.execute(
+            "INSERT INTO dependency (workspace, task, blocker) VALUES (:workspace, :number, :blocker)"
+            " ON CONFLICT (workspace, task, blocker) DO NOTHING",
+            workspace=self._bound["workspace"],
+            number=number,
+            blocker=blocker,
+        )
+        if added and not self.get(blocker, deleted=True).completed:
+            self._count_blockers(number, 1)
+        return added == 1
+
+    def remove_blocker(self, number: int, blocker: int) -> bool:
+        """Let a task go ahead of another; false when it did not wait for it."""
+        removed = self._connection.execute(
+            "DELETE FROM dependency WHERE workspace = :workspace AND task = :number AND blocker = :blocker",
+            workspace=self._bound["workspace"],
+            number=number,
+            blocker=blocker,
+        )
+        if removed and not self.get(blocker, deleted=True).completed:
+            self._count_blockers(number, -1)
+        return removed == 1
+
+    def _count_blockers(self, number: int, by: int) -> None:
+        self._connection.execute(
+            f"UPDATE task SET open_blockers = open_blockers + :by WHERE {self._scope} AND number = :number",
+            number=number,
+            by=by,
+            **self._bound,
+        )
+
+    def release_dependents(self, blocker: int, by: int = -1) -> None:
+        """The blocker was completed (or, with +1, is open again): those behind it have one less to wait for."""
+        self._connection.execute(
+            "UPDATE task SET open_blockers = open_blockers + :by WHERE workspace = :workspace AND number IN"
+            " (SELECT task FROM dependency WHERE workspace = :workspace AND blocker = :blocker)",
+            workspace=self._bound["workspace"],
+            blocker=blocker,
+            by=by,
+        )
+
+
+def _task(row: Row) -> Task:
+    values = list(row)
+    values[5] = State(values[5])
+    return Task(*values)
