@@ -258,6 +258,11 @@ def build(
     return floor
 
 
+def issue_operator_token(floor: Floor) -> str:
+    """A new token for the operator."""
+    return floor.administer(identities.issue_for_operator)
+
+
 def check_profile(settings: Settings, toolsets: dict[str, Toolset]) -> None:
     """Refuse a profile that names no toolset, or in which two names collide."""
     owner: dict[str, str] = {}

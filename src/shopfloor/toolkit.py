@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 import typing
 from collections.abc import Callable, Mapping
@@ -161,6 +162,10 @@ class Call:
     finished: int = 0
     size: int | None = None
 
+    def __post_init__(self) -> None:
+        if not _TOOL_NAME.fullmatch(self.name):
+            self.name = _presentable(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -192,13 +197,18 @@ def envelope(data: Any, call: Call) -> Json:
 
 def refusal_envelope(error: ShopfloorError, message: str, call: Call) -> Json:
     """The same for a refusal, with the message in the words of the call's own toolset."""
+    return refusal(error, message, call.finished)
+
+
+def refusal(error: ShopfloorError, message: str, at: int) -> Json:
+    """The same where there was no call yet."""
     details = {key: value for key, value in error.facts.items() if key not in ("given", "rule")}
     if error.hint:
         details["hint"] = error.hint
     return {
         "success": False,
         "error": {"code": error.code, "message": message, "details": details},
-        "timestamp": iso(call.finished),
+        "timestamp": iso(at),
     }
 
 
@@ -218,6 +228,12 @@ def camel(name: str) -> str:
     """to_agent_id as toAgentId."""
     head, *rest = name.split("_")
     return head + "".join(part.capitalize() for part in rest)
+
+
+def _presentable(name: str) -> str:
+    """What is no tool's name, as the log can keep it and a refusal can say it; still no tool's name."""
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name[:100])
+    return shown if len(name) <= 100 else f"{shown}…"
 
 
 def _same(name: str, other: str) -> bool:
@@ -280,6 +296,8 @@ def _refuse_unstorable(value: Any, depth: int = 0) -> None:
             value.encode()
         except UnicodeEncodeError:
             raise InvalidInput("Text must not contain half a surrogate pair", rule="surrogate") from None
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput("Numbers must be finite", rule="finite_number")
     elif isinstance(value, int) and not -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
         raise InvalidInput("Integers must fit into 64 bits", rule="int_range")
     elif isinstance(value, Mapping | list):

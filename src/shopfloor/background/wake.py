@@ -11,6 +11,7 @@ from shopfloor.domain.actors import OPERATOR
 from shopfloor.repositories.work import Works
 
 _REMEMBERED = 100_000
+_PAGE = 1000
 
 
 class Wake:
@@ -88,8 +89,8 @@ class Wake:
         if self._works.store.engine == "postgres" or self._seen is None:
             return frozenset(self._waiting)  # numbers of PostgreSQL do not arrive in order: everybody looks
         seen = self._seen
-        self._seen, topics = self._works.read(lambda work: work.outbox.stirred_since(seen, 1000), OPERATOR)
-        return topics
+        self._seen, topics = self._works.read(lambda work: work.outbox.stirred_since(seen, _PAGE), OPERATOR)
+        return frozenset(self._waiting) if topics is None else topics
 
     def _stir(self, topics: frozenset[str]) -> None:
         with self._lock:

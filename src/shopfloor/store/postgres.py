@@ -22,8 +22,9 @@ from shopfloor.store.jobs import Job, Jobs, answer, log_failures, nested, refuse
 from shopfloor.store.listeners import Listeners, guarded
 from shopfloor.store.migrate import CURRENT, Migration, missing
 from shopfloor.store.notify import Listening, Notifier, own_name
-from shopfloor.store.postgres_connection import READ, WRITE, PostgresConnection, translated
+from shopfloor.store.postgres_connection import READ, WRITE, PostgresConnection, Session, translated
 from shopfloor.store.postgres_values import adapt
+from shopfloor.store.postgres_wire import Wire
 
 POOL_SIZE = 16
 FIRST_WAIT = 1.0
@@ -34,7 +35,6 @@ PATIENT_TRIES = 3
 DROPS = 3
 FIRST_PAUSE = 0.001
 LONGEST_PAUSE = 0.1
-PREPARED = 500
 MIGRATION_LOCK = 0x5340F100
 NETWORK: dict[str, str | int | None] = {
     "connect_timeout": CONNECT_WAIT,
@@ -69,7 +69,8 @@ class PostgresStore:
             max_size=pool_size,
             timeout=POOL_WAIT,
             reconnect_timeout=POOL_WAIT,
-            kwargs={"autocommit": True, "prepare_threshold": 0},
+            connection_class=Session,
+            kwargs={"autocommit": True},
             configure=_configure,
             name="shopfloor",
             open=True,
@@ -142,7 +143,7 @@ class PostgresStore:
         self._listening.close()
         self._pool.close()
 
-    def _persist(self, fn: Callable[[Connection], T], begin: str) -> T:
+    def _persist(self, fn: Callable[[Connection], T], begin: bytes) -> T:
         """What `fn` returned, its transaction committed; run again while it is lost to others or to the network."""
         drops = 0
         for attempt in count(1):
@@ -162,7 +163,7 @@ class PostgresStore:
             self._published(conn.topics)
         return result
 
-    def _attempt(self, conn: PostgresConnection, fn: Callable[[Connection], T], begin: str) -> T:
+    def _attempt(self, conn: PostgresConnection, fn: Callable[[Connection], T], begin: bytes) -> T:
         try:
             result = fn(conn)
             conn.settle()
@@ -186,7 +187,7 @@ class PostgresStore:
         if topics:
             self._notifier.tell(topics)
 
-    def _borrow(self) -> Raw:
+    def _borrow(self) -> Session:
         try:
             try:
                 return self._pool.getconn(FIRST_WAIT)
@@ -261,9 +262,9 @@ def _connect(address: str) -> Raw:
     return raw
 
 
-def _configure(raw: Raw) -> None:
+def _configure(raw: Session) -> None:
     adapt(raw)
-    raw.prepared_max = PREPARED
+    raw.wire = Wire(raw)
     for name, seconds in LIMITS.items():
         raw.execute(f"SET {name} = '{seconds}s'".encode())
 

@@ -74,8 +74,8 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
     async def introduce(context: Context, call_next: CallNext) -> HandlerResult:
         result = await call_next(context)
         if context.method in ("initialize", "server/discover") and isinstance(result, dict):
-            actor = floor.identity.authenticate(shown(context))
-            result["instructions"] = _instructions(toolsets, actor.name if actor.role else None)
+            caller = floor.acting_as(toolsets[0], floor.identity.authenticate(shown(context)))
+            result["instructions"] = _instructions(toolsets, caller.name if caller.role else None)
         return result
 
     return _made(list_tools, call_tool, introduce, lambda name: _schema(toolset_of, name))
