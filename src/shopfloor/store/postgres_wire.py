@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import select
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self, cast
 
 import psycopg
 from psycopg.adapt import PyFormat, Transformer
@@ -30,14 +30,13 @@ class Wire:
         self._pgconn = raw.pgconn
         self._transformer = Transformer(raw)
         self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        self._names = 0
         self._poll = select.poll()
 
     def run(self, held: Sequence[bytes], query: str, values: Sequence[Any]) -> PGresult:
         """The result of the query, after the held commands; all in one round trip."""
-        transformer = self._transformer
-        params = transformer.dump_sequence(values, _AUTO * len(values))
-        types = transformer.types or ()
-        formats = transformer.formats
+        params = cast("list[bytes]", self._transformer.dump_sequence(values, _AUTO * len(values)))
+        types, formats = self._transformer.types or (), self._transformer.formats
         name = self._prepared.get((query, types))
         if name is not None and not held:
             return _good(self._pgconn.exec_prepared(name, params, formats))
@@ -45,19 +44,23 @@ class Wire:
             for command in held:
                 self._pgconn.send_query_params(command, None)
             if name is None:
-                name = b"shopfloor%d" % len(self._prepared) if len(self._prepared) < MOST_PREPARED else b""
-                self._pgconn.send_prepare(name, query.encode(), types)
-            self._pgconn.send_query_prepared(name, params, formats)
+                self._pgconn.send_prepare(new := self._new_name(), query.encode(), types)
+            self._pgconn.send_query_prepared(new if name is None else name, params, formats)
             results = pipeline.results()
+        if name is None and new and results[-2].status == ExecStatus.COMMAND_OK:
+            self._prepared[query, types] = new
         for result in results:
             _good(result)
-        if name:
-            self._prepared[query, types] = name
         return results[-1]
 
     def rows(self, result: PGresult) -> list[Row]:
         self._transformer.set_pgresult(result)
         return self._transformer.load_rows(0, result.ntuples, tuple)
+
+    def _new_name(self) -> bytes:
+        """A name never used before; none once there are too many, for a statement that is prepared each time."""
+        self._names += 1
+        return b"shopfloor%d" % self._names if len(self._prepared) < MOST_PREPARED else b""
 
 
 class _Pipeline:
@@ -67,7 +70,7 @@ class _Pipeline:
         self._pgconn = pgconn
         self._poll = poll
 
-    def __enter__(self) -> _Pipeline:
+    def __enter__(self) -> Self:
         self._pgconn.enter_pipeline_mode()
         return self
 

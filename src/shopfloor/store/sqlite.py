@@ -140,6 +140,8 @@ def sqlite_schema_version(path: Path) -> int:
     raw = _open_reader(path)
     try:
         return _version(raw)
+    except apsw.Error as error:
+        raise translated(error) from error
     finally:
         raw.close()
 
