@@ -18,7 +18,7 @@ from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event
 from shopfloor.background.housekeeping import Housekeeper, chores
 from shopfloor.background.wake import Wake
 from shopfloor.domain.actors import AGENT_TYPES, LOCAL, OPERATOR, Kind, Principal
-from shopfloor.domain.decisions import context_of, spell_reference
+from shopfloor.domain.decisions import spell_reference
 from shopfloor.domain.times import SECOND
 from shopfloor.errors import BadSettings, ShopfloorError, StartRefused, TooBusy
 from shopfloor.gateways import clock
@@ -116,6 +116,8 @@ class Floor:
             outcome = self.walk(call)
             if isinstance(outcome, Answer):
                 return outcome
+            if self.wake.start():
+                continue  # nothing was heard yet: look once more, then wait
             self.wake.wait_here(outcome.topic, mark, self._remaining(call, outcome))
 
     async def acall(self, call: Call) -> Answer:
@@ -310,7 +312,7 @@ def _began(call: Call) -> None:
             extra={
                 "tool": call.name,
                 "toolset": call.toolset.name,
-                "parameters": context_of(call.input)[:1000],
+                "parameters": call.context[:1000],
                 "door": call.door,
                 "session": call.session,
                 "reference": spell_reference(call.reference),

@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from shopfloor.domain.actors import Kind, Principal
+from shopfloor.domain.decisions import context_of
 from shopfloor.domain.times import iso
 from shopfloor.errors import InvalidInput, ShopfloorError
 
@@ -28,6 +29,7 @@ WAITED = "waited"
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _INTEGER_LIMIT = 2**63
+_PROBLEMS_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +163,18 @@ class Call:
     notice: str | None = None
     finished: int = 0
     size: int | None = None
+    _context: str | None = None
 
     def __post_init__(self) -> None:
         if not _TOOL_NAME.fullmatch(self.name):
             self.name = _presentable(self.name)
+
+    @property
+    def context(self) -> str:
+        """The input as the log keeps it."""
+        if self._context is None:
+            self._context = context_of(self.input)
+        return self._context
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +241,7 @@ def camel(name: str) -> str:
 
 
 def _presentable(name: str) -> str:
-    """What is no tool's name, as the log can keep it and a refusal can say it; still no tool's name."""
+    """A name that a caller made up, as the log can keep it and a refusal can say it; no tool is called that."""
     shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name[:100])
     return shown if len(name) <= 100 else f"{shown}…"
 
@@ -310,15 +320,16 @@ def _refuse_unstorable(value: Any, depth: int = 0) -> None:
 
 
 def _explained(error: ValidationError, tool: Tool) -> InvalidInput:
-    problems = [_problem(item, tool) for item in error.errors(include_url=False, include_context=True)]
+    found = error.errors(include_url=False, include_context=True)
+    problems = [_problem(item, tool) for item in found[:_PROBLEMS_NAMED]]
     first = problems[0]
-    message = "; ".join(problem["problem"] for problem in problems[:5])
-    given = error.errors(include_url=False)[0].get("input")
+    message = "; ".join(problem["problem"] for problem in problems)
+    given = found[0].get("input")
     return InvalidInput(message, field=first["field"], rule=first["rule"], given=given, problems=problems)
 
 
 def _problem(item: Any, tool: Tool) -> Json:
-    where = ".".join(str(part) for part in item["loc"]) or "input"
+    where = _presentable(".".join(str(part) for part in item["loc"]) or "input")
     rule = item["type"]
     if rule == "extra_forbidden":
         allowed = ", ".join(tool.parameters.values()) or "none"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shopfloor.app import Floor, build, issue_operator_token, prepare_data_folder
 from shopfloor.errors import FloorTaken, StartRefused, Unauthenticated, UnsafeBind
@@ -24,6 +25,7 @@ from shopfloor.toolkit import Credential
 from shopfloor.transports import http
 
 DRAIN_SECONDS = 5
+HEAD_LIMIT = 64 * 1024
 OPERATOR_TOKEN = "operator.token"  # nosec B105: the name of a file
 LOCK = "serve.lock"
 
@@ -161,7 +163,8 @@ def url_of(bound: socket.socket) -> str:
 def _config(floor: Floor) -> uvicorn.Config:
     return uvicorn.Config(
         http.application(floor),
-        http="httptools",
+        http=_Protocol,
+        ws="none",
         loop="uvloop",
         lifespan="on",
         log_config=None,
@@ -170,6 +173,38 @@ def _config(floor: Floor) -> uvicorn.Config:
         date_header=False,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
+
+
+class _Protocol(HttpToolsProtocol):
+    """HTTP whose heads, chunk sizes and trailers have an end; the parser alone would keep any amount of them."""
+
+    _pending = 0
+    _in_head = False
+
+    def data_received(self, data: bytes) -> None:
+        self._pending += len(data)
+        super().data_received(data)
+        if self._pending > HEAD_LIMIT and not self.transport.is_closing():
+            if self._in_head:
+                self.send_400_response("The head of the request is too long.")
+            else:
+                self.transport.close()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._pending, self._in_head = 0, True
+
+    def on_headers_complete(self) -> None:
+        self._pending, self._in_head = 0, False
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._pending = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._pending = 0
+        super().on_message_complete()
 
 
 class _Embedded(uvicorn.Server):
