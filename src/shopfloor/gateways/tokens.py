@@ -17,7 +17,7 @@ import jwt
 from shopfloor.domain.actors import Kind
 from shopfloor.errors import Unauthenticated, Unavailable
 
-_PREFIXES = {Kind.AGENT: "sfa", Kind.OPERATOR: "sfo", Kind.RUN: "sfr"}
+_PREFIXES = {Kind.AGENT: "sfa", Kind.OPERATOR: "sfo", Kind.RUN: "sfr", Kind.PAGE: "sfp"}
 _KINDS = {prefix: kind for kind, prefix in _PREFIXES.items()}
 _OWN_ISSUER = "shopfloor"
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
