@@ -38,11 +38,19 @@ from shopfloor.repositories.work import Work, Works
 from shopfloor.settings import Settings
 from shopfloor.store.database import open_store
 from shopfloor.toolkit import Answer, Call, Json, Tool, Toolset, Waiting
-from shopfloor.toolsets import factory
+from shopfloor.toolsets import factory, personal, todo, todo_direct
 from shopfloor.toolsets.factory import permissions
 from shopfloor.usecases import identity as identities
 
-TOOLSETS: dict[str, Toolset] = {toolset.name: toolset for toolset in [factory.toolset]}
+TOOLSETS: dict[str, Toolset] = {
+    toolset.name: toolset
+    for toolset in [
+        factory.toolset,
+        todo.toolset,
+        todo_direct.toolset,
+        personal.toolset,
+    ]
+}
 RATE_LIMITS: dict[str, int] = {}
 SUBSCRIBERS: Sequence[Subscriber] = ()
 
@@ -270,8 +278,8 @@ def check_profile(settings: Settings, toolsets: dict[str, Toolset]) -> None:
     owner: dict[str, str] = {}
     for name in settings.profile:
         toolset = toolsets.get(name)
-        if toolset is None or toolset.caller_argument:
-            served = ", ".join(other.name for other in toolsets.values() if not other.caller_argument)
+        if toolset is None or not toolset.served:
+            served = ", ".join(other.name for other in toolsets.values() if other.served)
             raise BadSettings(f"profile: '{name}' is not a toolset that can be served; there are {served}")
         for tool in toolset.tools:
             if tool in owner:

@@ -35,7 +35,7 @@ class Settings(BaseModel):
     workspace: str = Field("default", min_length=1, max_length=100, description="Keeps teams apart on one database.")
     host: str = Field("127.0.0.1", description="The address to listen on.")
     port: int = Field(3001, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
-    profile: Names = Field(("factory",), description="The toolsets that /mcp and /mcp/execute serve.")
+    profile: Names = Field(("factory", "todo"), description="The toolsets that /mcp and /mcp/execute serve.")
     allowed_hosts: Names = Field((), description="Further names that clients may call this server by.")
     allowed_origins: Names = Field((), description="Web pages (scheme://host:port) that may call this server.")
     issuer: str | None = Field(None, description="The OAuth issuer that signs the tokens of users.")

@@ -13,9 +13,9 @@ import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from shopfloor.domain.actors import Kind, Principal
 from shopfloor.domain.decisions import context_of
@@ -76,6 +76,8 @@ class Toolset:
         words: Callable[[ShopfloorError, Call], str] = lambda error, _: error.message,
         spelling: Callable[[str], str] = str,
         caller_argument: str | None = None,
+        caller_description: str = "",
+        served: bool = True,
         instructions: str = "",
         in_envelope: bool = False,
     ) -> None:
@@ -87,6 +89,8 @@ class Toolset:
         self.words = words
         self.spelling = spelling
         self.caller_argument = caller_argument
+        self.caller_description = caller_description
+        self.served = served and caller_argument is None
         self.instructions = instructions
         self.in_envelope = in_envelope
         self.tools: dict[str, Tool] = {}
@@ -105,13 +109,13 @@ class Toolset:
         def register(run: Callable[..., Any]) -> Callable[..., Any]:
             if not _TOOL_NAME.fullmatch(name) or any(_same(name, other) for other in self.tools):
                 raise ValueError(f"tool name {name!r} is taken, too long, or has other characters than A-Za-z0-9_-")
-            model, parameters = _model(name, run, self.spelling)
+            model, parameters = _model(name, run, self.spelling, self._caller_field())
             self.tools[name] = Tool(
                 name=name,
                 description=inspect.cleandoc(run.__doc__ or ""),
                 run=run,
                 model=model,
-                schema=_schema(model),
+                schema=_schema(model, closed=self.caller_argument is None),
                 read_only=read_only,
                 destructive=destructive,
                 idempotent=idempotent or read_only,
@@ -125,6 +129,12 @@ class Toolset:
             return run
 
         return register
+
+    def _caller_field(self) -> dict[str, Any]:
+        """The argument that names the caller: in every schema, checked by permit, handed to no tool."""
+        if self.caller_argument is None:
+            return {}
+        return {self.caller_argument: (Annotated[str, Field(description=self.caller_description)], ...)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +261,11 @@ def _same(name: str, other: str) -> bool:
 
 
 def _model(
-    name: str, run: Callable[..., Any], spelling: Callable[[str], str]
+    name: str, run: Callable[..., Any], spelling: Callable[[str], str], caller: dict[str, Any]
 ) -> tuple[type[BaseModel], dict[str, str]]:
     hints = typing.get_type_hints(run, include_extras=True)
     parameters = [p for p in list(inspect.signature(run).parameters.values())[1:] if p.name != WAITED]
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {**caller}
     for parameter in parameters:
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         fields[parameter.name] = (hints[parameter.name], default)
@@ -264,12 +274,17 @@ def _model(
     return model, {parameter.name: spelling(parameter.name) for parameter in parameters}
 
 
-def _schema(model: type[BaseModel]) -> Json:
-    """The JSON Schema that clients of every kind can read: one object, nothing referred to, no noise."""
+def _schema(model: type[BaseModel], *, closed: bool) -> Json:
+    """The JSON Schema that clients of every kind can read: one object, nothing referred to, no noise.
+
+    An open one does not say that further arguments are refused; they are, all the same.
+    """
     whole = model.model_json_schema(by_alias=True)
     definitions = whole.pop("$defs", {})
     schema = _plain(whole, definitions)
     schema.setdefault("properties", {})
+    if not closed:
+        schema.pop("additionalProperties", None)
     return typing.cast(Json, schema)
 
 
@@ -332,7 +347,7 @@ def _problem(item: Any, tool: Tool) -> Json:
     where = _presentable(".".join(str(part) for part in item["loc"]) or "input")
     rule = item["type"]
     if rule == "extra_forbidden":
-        allowed = ", ".join(tool.parameters.values()) or "none"
+        allowed = ", ".join(tool.schema["properties"]) or "none"
         text = f"Unknown argument '{where}'; allowed: {allowed}"
     elif rule == "missing":
         text = f"'{where}' is required"

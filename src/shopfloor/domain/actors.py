@@ -25,6 +25,8 @@ class Kind(StrEnum):
     USER = "user"
     OPERATOR = "operator"
     RUN = "run"
+    PAGE = "page"
+    """Never a principal: the session of a page, which stands for whoever signed in."""
 
 
 @dataclass(frozen=True, slots=True)

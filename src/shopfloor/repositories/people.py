@@ -36,6 +36,63 @@ class People:
         )
         return added == 1
 
+    def ensure(self, name: str, now: int) -> None:
+        """Somebody who writes for the first time is a user from now on; a removed one stays removed."""
+        self._connection.execute(
+            "INSERT INTO person (workspace, name, created_at) VALUES (:workspace, :name, :now)"
+            " ON CONFLICT (workspace, name) DO NOTHING",
+            workspace=self._workspace,
+            name=name,
+            now=now,
+        )
+
+    def remove(self, name: str, now: int) -> None:
+        """From now on there is no such user; the password is forgotten at once."""
+        self._connection.execute(
+            "UPDATE person SET removed_at = :now, password_hash = NULL"
+            " WHERE workspace = :workspace AND name = :name AND removed_at IS NULL",
+            workspace=self._workspace,
+            name=name,
+            now=now,
+        )
+
+    def removed_before(self, moment: int, limit: int) -> list[str]:
+        """Users who were removed before then."""
+        rows = self._connection.all(
+            "SELECT name FROM person WHERE workspace = :workspace AND removed_at < :moment"
+            " ORDER BY removed_at LIMIT :limit",
+            workspace=self._workspace,
+            moment=moment,
+            limit=limit,
+        )
+        return [row[0] for row in rows]
+
+    def forget(self, name: str) -> None:
+        """Nothing is left of a removed user."""
+        self._connection.execute(
+            "DELETE FROM person WHERE workspace = :workspace AND name = :name AND removed_at IS NOT NULL",
+            workspace=self._workspace,
+            name=name,
+        )
+
+    def set_password(self, name: str, hashed: str) -> None:
+        self._connection.execute(
+            "UPDATE person SET password_hash = :hashed"
+            " WHERE workspace = :workspace AND name = :name AND removed_at IS NULL",
+            workspace=self._workspace,
+            name=name,
+            hashed=hashed,
+        )
+
+    def password_hash(self, name: str) -> str | None:
+        """What a password is checked against; nothing for whoever has none, is removed or never was."""
+        row = self._connection.one(
+            "SELECT password_hash FROM person WHERE workspace = :workspace AND name = :name AND removed_at IS NULL",
+            workspace=self._workspace,
+            name=name,
+        )
+        return None if row is None else row[0]
+
     def page(self, limit: int, after: str = "") -> list[Person]:
         """Users in the order of their names, beginning after one."""
         rows = self._connection.all(

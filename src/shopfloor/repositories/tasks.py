@@ -117,6 +117,32 @@ class Tasks:
         filters = " AND ".join([self._scope, "deleted_at IS NULL", *(f"{name} = :{name}" for name in given)])
         return filters, self._bound | given
 
+    def deleted(self, since: int, limit: int) -> list[Task]:
+        """Tasks deleted since then, the last one first."""
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND deleted_at >= :since"
+            " ORDER BY deleted_at DESC, number DESC LIMIT :limit",
+            since=since,
+            limit=limit,
+            **self._bound,
+        )
+        return [_task(row) for row in rows]
+
+    def forget(self, before: int, limit: int) -> int:
+        """How many tasks that were deleted before then are gone for good now."""
+        return self._connection.execute(
+            f"DELETE FROM task WHERE {self._scope} AND number IN (SELECT number FROM task WHERE {self._scope}"
+            " AND deleted_at < :before ORDER BY deleted_at LIMIT :limit)",
+            before=before,
+            limit=limit,
+            **self._bound,
+        )
+
+    def clear(self) -> None:
+        """Nothing is left of the board, deleted tasks included."""
+        assert self._board is not None
+        self._connection.execute(f"DELETE FROM task WHERE {self._scope}", **self._bound)
+
     def ready(self, board: str, limit: int = 1) -> list[Task]:
         """What can be begun on a board: unblocked, lowest priority number, then lowest number. Others pass it over."""
         rows = self._connection.all(
@@ -132,9 +158,10 @@ class Tasks:
     def blockers(self, number: int) -> list[int]:
         """The tasks that this one depends on."""
         rows = self._connection.all(
-            "SELECT blocker FROM dependency WHERE workspace = :workspace AND task = :number ORDER BY blocker",
-            workspace=self._bound["workspace"],
+            "SELECT blocker FROM dependency WHERE workspace = :workspace AND task = :number"
+            f" AND {self._holds('number')} ORDER BY blocker",
             number=number,
+            **self._bound,
         )
         return [row[0] for row in rows]
 
@@ -148,10 +175,10 @@ class Tasks:
         row = self._connection.one(
             "WITH RECURSIVE upstream (number) AS (SELECT CAST(:number AS BIGINT) UNION SELECT blocker"
             " FROM dependency JOIN upstream ON dependency.task = upstream.number WHERE workspace = :workspace)"
-            " SELECT 1 FROM upstream WHERE number = :target LIMIT 1",
-            workspace=self._bound["workspace"],
+            f" SELECT 1 FROM upstream WHERE number = :target AND {self._holds('number')} LIMIT 1",
             number=number,
             target=target,
+            **self._bound,
         )
         return row is not None
 
@@ -172,11 +199,12 @@ class Tasks:
     def add_blocker(self, number: int, blocker: int) -> bool:
         """Make a task wait for another; false when it does already."""
         added = self._connection.execute(
-            "INSERT INTO dependency (workspace, task, blocker) VALUES (:workspace, :number, :blocker)"
+            "INSERT INTO dependency (workspace, task, blocker) SELECT :workspace, number, :blocker FROM task"
+            f" WHERE {self._scope} AND number = :number AND {self._holds('blocker')}"
             " ON CONFLICT (workspace, task, blocker) DO NOTHING",
-            workspace=self._bound["workspace"],
             number=number,
             blocker=blocker,
+            **self._bound,
         )
         if added and not self.get(blocker, deleted=True).completed:
             self._count_blockers(number, 1)
@@ -185,10 +213,11 @@ class Tasks:
     def remove_blocker(self, number: int, blocker: int) -> bool:
         """Let a task go ahead of another; false when it did not wait for it."""
         removed = self._connection.execute(
-            "DELETE FROM dependency WHERE workspace = :workspace AND task = :number AND blocker = :blocker",
-            workspace=self._bound["workspace"],
+            "DELETE FROM dependency WHERE workspace = :workspace AND task = :number AND blocker = :blocker"
+            f" AND {self._holds('number')}",
             number=number,
             blocker=blocker,
+            **self._bound,
         )
         if removed and not self.get(blocker, deleted=True).completed:
             self._count_blockers(number, -1)
@@ -205,12 +234,17 @@ class Tasks:
     def release_dependents(self, blocker: int, by: int = -1) -> None:
         """The blocker was completed (or, with +1, is open again): those behind it have one less to wait for."""
         self._connection.execute(
-            "UPDATE task SET open_blockers = open_blockers + :by WHERE workspace = :workspace AND number IN"
-            " (SELECT task FROM dependency WHERE workspace = :workspace AND blocker = :blocker)",
-            workspace=self._bound["workspace"],
+            f"UPDATE task SET open_blockers = open_blockers + :by WHERE {self._scope} AND number IN"
+            f" (SELECT task FROM dependency WHERE workspace = :workspace AND blocker = :blocker)"
+            f" AND {self._holds('blocker')}",
             blocker=blocker,
             by=by,
+            **self._bound,
         )
+
+    def _holds(self, parameter: str) -> str:
+        """That a task is within the scope: what hangs on another's task is not seen and not touched."""
+        return f"EXISTS (SELECT 1 FROM task WHERE {self._scope} AND number = :{parameter})"
 
 
 def _task(row: Row) -> Task:

@@ -61,6 +61,16 @@ class Tokens:
         )
         self._connection.hint("token")
 
+    def forget_pages(self, before: int, limit: int) -> int:
+        """How many sessions of pages that ended before then are forgotten."""
+        return self._connection.execute(
+            "DELETE FROM token WHERE id IN (SELECT id FROM token WHERE workspace = :workspace AND kind = 'page'"
+            " AND expires_at < :before ORDER BY expires_at LIMIT :limit)",
+            workspace=self._workspace,
+            before=before,
+            limit=limit,
+        )
+
     def page(self, limit: int, after: str = "") -> list[Token]:
         """Tokens of agents and users in the order of their ids, beginning after one."""
         rows = self._connection.all(

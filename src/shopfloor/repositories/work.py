@@ -13,6 +13,7 @@ from shopfloor.domain.events import Event
 from shopfloor.domain.tasks import BoardKind
 from shopfloor.repositories.agents import Agents
 from shopfloor.repositories.answers import Answers
+from shopfloor.repositories.conversations import Conversations
 from shopfloor.repositories.decisions import Decisions
 from shopfloor.repositories.escalations import Escalations
 from shopfloor.repositories.outbox import Outbox
@@ -71,6 +72,14 @@ class Work:
     def tasks_of(self, kind: BoardKind, board: str) -> Tasks:
         """The tasks of one board."""
         return Tasks(self._connection, self.workspace, kind, board)
+
+    def tasks_in(self, kind: BoardKind) -> Tasks:
+        """The tasks of all boards of a kind, for housekeeping."""
+        return Tasks(self._connection, self.workspace, kind)
+
+    def conversations_of(self, user: str) -> Conversations:
+        """The conversations of one user."""
+        return Conversations(self._connection, self.workspace, user)
 
     @cached_property
     def decisions(self) -> Decisions:

@@ -56,7 +56,7 @@ class Doors:
     def endpoints(self) -> dict[str, mcp.Endpoint]:
         """/mcp for the profile, and an address for each toolset that can be served."""
         floor = self._floor
-        served = [toolset for toolset in floor.toolsets.values() if not toolset.caller_argument]
+        served = [toolset for toolset in floor.toolsets.values() if toolset.served]
         rooms = {"/mcp": floor.profile} | {f"/mcp/{toolset.name}": [toolset] for toolset in served}
         return {path: mcp.Endpoint(floor, mcp.server(floor, room, "mcp")) for path, room in rooms.items()}
 

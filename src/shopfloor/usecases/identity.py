@@ -45,7 +45,15 @@ def _principal(work: Work, presented: Presented) -> Principal:
             return work.agents.active(owner).principal
         except AgentNotFound:
             raise Unauthenticated(f"The agent '{owner}' has retired") from None
+    if presented.kind is Kind.PAGE:
+        return _signed_in(work, owner)
     return OPERATOR if presented.kind is Kind.OPERATOR else Principal(Kind.RUN, owner)
+
+
+def _signed_in(work: Work, owner: str) -> Principal:
+    """Whom the session of a page stands for: a user, or the operator."""
+    kind, _, name = owner.partition(":")
+    return OPERATOR if kind == Kind.OPERATOR.value else _user(work, name)
 
 
 def _user(work: Work, name: str) -> Principal:
@@ -97,6 +105,12 @@ def issue_for_user(work: Work, name: str, expires_at: int, signer: UserTokens) -
 def issue_for_operator(work: Work) -> str:
     """The operator's own token. It does not close the floor."""
     _, text = _issue(work, Kind.OPERATOR, OPERATOR.name, None)
+    return text
+
+
+def issue_for_page(work: Work, who: Principal, expires_at: int) -> str:
+    """The session of a page on which somebody signed in. It does not close the floor."""
+    _, text = _issue(work, Kind.PAGE, who.key, expires_at)
     return text
 
 
