@@ -15,6 +15,7 @@ from shopfloor.repositories.agents import Agents
 from shopfloor.repositories.answers import Answers
 from shopfloor.repositories.decisions import Decisions
 from shopfloor.repositories.escalations import Escalations
+from shopfloor.repositories.loops import Runs, RunTalk
 from shopfloor.repositories.outbox import Outbox
 from shopfloor.repositories.people import People
 from shopfloor.repositories.processes import Processes
@@ -71,6 +72,14 @@ class Work:
     def tasks_of(self, kind: BoardKind, board: str) -> Tasks:
         """The tasks of one board."""
         return Tasks(self._connection, self.workspace, kind, board)
+
+    @cached_property
+    def runs(self) -> Runs:
+        return Runs(self._connection, self.workspace)
+
+    @cached_property
+    def run_talk(self) -> RunTalk:
+        return RunTalk(self._connection, self.workspace)
 
     @cached_property
     def decisions(self) -> Decisions:
