@@ -38,7 +38,7 @@ from shopfloor.repositories.work import Work, Works
 from shopfloor.settings import Settings
 from shopfloor.store.database import open_store
 from shopfloor.toolkit import Answer, Call, Json, Tool, Toolset, Waiting
-from shopfloor.toolsets import factory, personal, todo, todo_direct
+from shopfloor.toolsets import factory, loop, personal, todo, todo_direct
 from shopfloor.toolsets.factory import permissions
 from shopfloor.usecases import identity as identities
 
@@ -46,6 +46,7 @@ TOOLSETS: dict[str, Toolset] = {
     toolset.name: toolset
     for toolset in [
         factory.toolset,
+        loop.toolset,
         todo.toolset,
         todo_direct.toolset,
         personal.toolset,
@@ -219,9 +220,10 @@ def build(
     *,
     toolsets: dict[str, Toolset] | None = None,
     subscribers: Sequence[Subscriber] | None = None,
+    only: Principal | None = None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Floor:
-    """A floor as the settings say, not yet started."""
+    """A floor as the settings say, not yet started; with `only`, its doors open to that one principal."""
     toolsets = TOOLSETS if toolsets is None else toolsets
     subscribers = SUBSCRIBERS if subscribers is None else subscribers
     check_profile(settings, toolsets)
@@ -233,7 +235,11 @@ def build(
     issuer = Issuer(settings.issuer, settings.jwks_url) if settings.issuer and settings.jwks_url else None
     user_tokens = UserTokens(key, settings.audience, issuer)
     identity = Identity(
-        works, user_tokens, always_closed=issuer is not None, fresh_for=0 if store.engine == "sqlite" else 0.5
+        works,
+        user_tokens,
+        always_closed=issuer is not None or only is not None,
+        fresh_for=0 if store.engine == "sqlite" else 0.5,
+        only=only,
     )
     dispatcher = Dispatcher(works, subscribers)
     metrics = Metrics(lambda: _gauges(works))

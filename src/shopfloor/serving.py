@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
 
 from shopfloor.app import Floor, build
-from shopfloor.domain.actors import OPERATOR, Agent, Person, Token
+from shopfloor.domain.actors import OPERATOR, Agent, Person, Principal, Token
 from shopfloor.domain.times import DAY
 from shopfloor.errors import InvalidInput
 from shopfloor.repositories.work import Work
@@ -27,9 +27,11 @@ class Shopfloor:
     ...     floor.call("factory", "mcp__agent__get_status", {})
     """
 
-    def __init__(self, settings: Settings | None = None, *, kind: str = "embedded") -> None:
+    def __init__(
+        self, settings: Settings | None = None, *, kind: str = "embedded", only: Principal | None = None
+    ) -> None:
         self.settings = settings or Settings()
-        self.floor: Floor = build(self.settings)
+        self.floor: Floor = build(self.settings, only=only)
         self._kind = kind
         self._open = False
 

@@ -9,6 +9,7 @@ from shopfloor.errors import InvalidInput, PermissionDenied, ToolNotFound
 from shopfloor.pipeline import Next, Step
 from shopfloor.repositories.work import Works
 from shopfloor.toolkit import Answer, Call, Toolset
+from shopfloor.usecases import loops
 
 May = Callable[[Toolset, Principal, str], bool]
 
@@ -54,6 +55,8 @@ def _impersonated(works: Works, call: Call, actor: Principal) -> Principal:
             return Principal(Kind.USER, user_name(name or LOCAL))
         case Kind.AGENT:
             return works.read(lambda work: work.agents.active(name or LOCAL), actor).principal
+        case Kind.RUN:
+            return works.read(lambda work: loops.principal(work, name), actor)
         case _ if name is not None:
             return works.read(lambda work: work.agents.active(name), actor).principal
     return actor

@@ -65,6 +65,26 @@ class Tasks:
             raise TaskNotFound(task=number)
         return _task(row)
 
+    def with_content(self, content_key: str) -> Task | None:
+        """The task of that content, where a board keeps its contents apart."""
+        row = self._connection.one(
+            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND content_key = :content_key AND deleted_at IS NULL",
+            content_key=content_key,
+            **self._bound,
+        )
+        return None if row is None else _task(row)
+
+    def beginning_with(self, digits: str, limit: int) -> list[int]:
+        """The numbers that begin with these digits."""
+        rows = self._connection.all(
+            f"SELECT number FROM task WHERE {self._scope} AND deleted_at IS NULL"
+            " AND CAST(number AS TEXT) LIKE :pattern ORDER BY number LIMIT :limit",
+            pattern=f"{digits}%",
+            limit=limit,
+            **self._bound,
+        )
+        return [row[0] for row in rows]
+
     def change(self, number: int, now: int, **changes: Any) -> Task:
         """The task after the change, with its next version."""
         assert set(changes) <= _CHANGEABLE

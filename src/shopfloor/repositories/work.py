@@ -16,6 +16,7 @@ from shopfloor.repositories.answers import Answers
 from shopfloor.repositories.conversations import Conversations
 from shopfloor.repositories.decisions import Decisions
 from shopfloor.repositories.escalations import Escalations
+from shopfloor.repositories.loops import Runs, RunTalk
 from shopfloor.repositories.outbox import Outbox
 from shopfloor.repositories.people import People
 from shopfloor.repositories.processes import Processes
@@ -80,6 +81,14 @@ class Work:
     def conversations_of(self, user: str) -> Conversations:
         """The conversations of one user."""
         return Conversations(self._connection, self.workspace, user)
+
+    @cached_property
+    def runs(self) -> Runs:
+        return Runs(self._connection, self.workspace)
+
+    @cached_property
+    def run_talk(self) -> RunTalk:
+        return RunTalk(self._connection, self.workspace)
 
     @cached_property
     def decisions(self) -> Decisions:

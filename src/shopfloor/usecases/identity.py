@@ -114,6 +114,12 @@ def issue_for_page(work: Work, who: Principal, expires_at: int) -> str:
     return text
 
 
+def issue_for_run(work: Work, run: str) -> str:
+    """A token for the agent of a run. It does not close the floor."""
+    _, text = _issue(work, Kind.RUN, run, None)
+    return text
+
+
 def _issue(work: Work, kind: Kind, owner: str, expires_at: int | None) -> tuple[Token, str]:
     text, id, digest = tokens.mint(kind)
     token = Token(id, kind, owner, digest, work.now, expires_at, None)
