@@ -38,7 +38,7 @@ from shopfloor.repositories.work import Work, Works
 from shopfloor.settings import Settings
 from shopfloor.store.database import open_store
 from shopfloor.toolkit import Answer, Call, Json, Tool, Toolset, Waiting
-from shopfloor.toolsets import factory, loop, personal, todo, todo_direct
+from shopfloor.toolsets import desk, factory, loop, personal, todo, todo_direct
 from shopfloor.toolsets.factory import permissions
 from shopfloor.usecases import identity as identities
 
@@ -50,6 +50,7 @@ TOOLSETS: dict[str, Toolset] = {
         todo.toolset,
         todo_direct.toolset,
         personal.toolset,
+        desk.toolset,
     ]
 }
 RATE_LIMITS: dict[str, int] = {}
@@ -244,6 +245,7 @@ def build(
     dispatcher = Dispatcher(works, subscribers)
     metrics = Metrics(lambda: _gauges(works))
     store.on_batch(metrics.committed)
+    works.gateways |= {Metrics: metrics, UserTokens: user_tokens}
     rights = permissions.compiled(list(factory.toolset.tools), settings.roles)  # type: ignore[arg-type]
     floor = Floor(
         settings=settings,

@@ -80,6 +80,7 @@ class Toolset:
         served: bool = True,
         instructions: str = "",
         in_envelope: bool = False,
+        keeps_answers: bool = True,
     ) -> None:
         self.name = name
         self.answer = answer
@@ -93,6 +94,7 @@ class Toolset:
         self.served = served and caller_argument is None
         self.instructions = instructions
         self.in_envelope = in_envelope
+        self.keeps_answers = keeps_answers
         self.tools: dict[str, Tool] = {}
 
     def tool(

@@ -14,6 +14,9 @@ LOCAL = "local"
 SUPERVISOR, ORCHESTRATOR, WORKER = "SUPERVISOR", "ORCHESTRATOR", "WORKER"
 AGENT_TYPES = (SUPERVISOR, ORCHESTRATOR, WORKER)
 
+READER, HELPER = "READER", "HELPER"
+"""What a user can be at the desk: one who looks, or one who also answers and moves."""
+
 _AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
@@ -83,6 +86,7 @@ class Person:
     name: str
     created_at: int
     removed_at: int | None
+    desk: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,11 @@ class Token:
     def valid(self, now: int) -> bool:
         """Whether the token still opens doors."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+def agent_key(name: str) -> str:
+    """An agent in the one spelling of the log."""
+    return f"{Kind.AGENT.value}:{name}"
 
 
 def agent_name(name: str) -> str:

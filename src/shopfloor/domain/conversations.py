@@ -54,24 +54,16 @@ class Message:
 
 
 _DELETE = frozenset(
-    """delete remove erase discard drop trash scrap cancel scratch
-    lösche lösch löschen entferne entfernen streiche streichen supprime supprimer efface effacer enlève enlever
-    borra borrar elimina eliminar quita quitar apaga apagar exclui excluir remova remover cancella cancellare rimuovi
-    verwijder verwijderen usuń usunąć skasuj ta bort radera slett fjern poista удали удалить убери""".split()
+    ["delete", "remove", "erase", "discard", "drop", "trash", "scrap", "cancel", "scratch", "lösche", "lösch", "löschen", "entferne", "entfernen", "streiche", "streichen", "supprime", "supprimer", "efface", "effacer", "enlève", "enlever", "borra", "borrar", "elimina", "eliminar", "quita", "quitar", "apaga", "apagar", "exclui", "excluir", "remova", "remover", "cancella", "cancellare", "rimuovi", "verwijder", "verwijderen", "usuń", "usunąć", "skasuj", "ta", "bort", "radera", "slett", "fjern", "poista", "удали", "удалить", "убери"]
 )
 _DOUBT = frozenset(
-    """not don dont doesn never no without except but keep if whether what why how which when should would
-    nicht kein keine ohne außer wenn ob was pas sans sauf si que no sin salvo não sem se non senza niet geen
-    nie bez не нет без""".split()
+    ["not", "don", "dont", "doesn", "never", "no", "without", "except", "but", "keep", "if", "whether", "what", "why", "how", "which", "when", "should", "would", "nicht", "kein", "keine", "ohne", "außer", "wenn", "ob", "was", "pas", "sans", "sauf", "si", "que", "no", "sin", "salvo", "não", "sem", "se", "non", "senza", "niet", "geen", "nie", "bez", "не", "нет", "без"]
 )
 _MANY = frozenset(
-    """all every everything each any both several some many tasks todos items things ones rest others
-    completed finished done old alle alles jede aufgaben toutes tous tout todas todos todo tutte tutti tareas все""".split()
+    ["all", "every", "everything", "each", "any", "both", "several", "some", "many", "tasks", "todos", "items", "things", "ones", "rest", "others", "completed", "finished", "done", "old", "alle", "alles", "jede", "aufgaben", "toutes", "tous", "tout", "todas", "todos", "todo", "tutte", "tutti", "tareas", "все"]
 )
 _FILLER = frozenset(
-    """a an the my this that it them these those task todo item entry please can could you i want to from list of off
-    and also now just number no nr id called named one
-    die der das den meine meinen bitte aufgabe von aus und mit la le les ma mon el mi tarea tâche de du""".split()
+    ["a", "an", "the", "my", "this", "that", "it", "them", "these", "those", "task", "todo", "item", "entry", "please", "can", "could", "you", "i", "want", "to", "from", "list", "of", "off", "and", "also", "now", "just", "number", "no", "nr", "id", "called", "named", "one", "die", "der", "das", "den", "meine", "meinen", "bitte", "aufgabe", "von", "aus", "und", "mit", "la", "le", "les", "ma", "mon", "el", "mi", "tarea", "tâche", "de", "du"]
 )
 _YES = frozenset(
     {

@@ -17,7 +17,7 @@ class People:
     def get(self, name: str) -> Person:
         """The user, also a removed one."""
         row = self._connection.one(
-            "SELECT name, created_at, removed_at FROM person WHERE workspace = :workspace AND name = :name",
+            "SELECT name, created_at, removed_at, desk FROM person WHERE workspace = :workspace AND name = :name",
             workspace=self._workspace,
             name=name,
         )
@@ -93,10 +93,20 @@ class People:
         )
         return None if row is None else row[0]
 
+    def seat(self, name: str, desk: str | None) -> None:
+        """What the user may do at the desk from now on."""
+        self._connection.execute(
+            "UPDATE person SET desk = :desk WHERE workspace = :workspace AND name = :name",
+            workspace=self._workspace,
+            name=name,
+            desk=desk,
+        )
+        self._connection.hint("token")
+
     def page(self, limit: int, after: str = "") -> list[Person]:
         """Users in the order of their names, beginning after one."""
         rows = self._connection.all(
-            "SELECT name, created_at, removed_at FROM person"
+            "SELECT name, created_at, removed_at, desk FROM person"
             " WHERE workspace = :workspace AND name > :after ORDER BY name LIMIT :limit",
             workspace=self._workspace,
             after=after,

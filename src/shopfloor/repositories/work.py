@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from shopfloor.domain.actors import Principal
 from shopfloor.domain.events import Event
@@ -44,6 +44,11 @@ class Work:
         """Write down that it happened; subscribers and those who wait hear of it once this work is durable."""
         self.outbox.add(event, self._floor.subscribers.get(event.name, ()), self.reference, self.now)
         self._connection.hint(*event.topics())
+
+    def the(self, kind: type[T]) -> T:
+        """The one thing of that kind that this floor has outside of its store."""
+        thing: T = self._floor.gateways[kind]
+        return thing
 
     def savepoint(self) -> AbstractContextManager[None]:
         """A part of this work that can fail by itself."""
@@ -120,6 +125,8 @@ class Works:
     workspace: int = 0
     process: int | None = None
     subscribers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    gateways: dict[type, Any] = field(default_factory=dict)
+    """The things outside of the store that this floor has, one of a kind."""
 
     def write(self, fn: Callable[[Work], T], actor: Principal, reference: int = 0) -> T:
         """What `fn` returns, after everything it wrote is durable. It may run more than once, but counts once."""
@@ -151,6 +158,11 @@ class Outside:
 
     def later(self, fn: Callable[[Work], object]) -> None:
         self.works.later(fn, self.actor, self.reference)
+
+    def the(self, kind: type[T]) -> T:
+        """The one thing of that kind that this floor has outside of its store."""
+        thing: T = self.works.gateways[kind]
+        return thing
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the caller how far it is, where the door can."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from shopfloor.domain.actors import LOCAL, Agent, Kind, agent_name
+from shopfloor.domain.actors import AGENT_TYPES, LOCAL, Agent, Kind, agent_name
 from shopfloor.errors import InvalidInput
 from shopfloor.repositories.work import Work
 
@@ -12,6 +12,11 @@ from shopfloor.repositories.work import Work
 def status(work: Work) -> Agent:
     """The calling agent itself."""
     return work.agents.get(work.actor.name)
+
+
+def types(work: Work) -> Container[str]:
+    """The types that an agent of this floor may have."""
+    return AGENT_TYPES
 
 
 def hire(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from shopfloor.domain.decisions import context_of, mask
-from shopfloor.domain.events import DecisionLogged
+from dataclasses import dataclass
+
+from shopfloor.domain.decisions import Entry, context_of, mask
+from shopfloor.domain.events import DecisionLogged, Told
+from shopfloor.errors import NotFound
+from shopfloor.repositories.outbox import Delivery
 from shopfloor.repositories.work import Work
 
+EVENTS_SHOWN = 200
 OUTCOME_UNKNOWN = "Outcome unknown: the process that served this call ended before it answered"
 
 
@@ -25,6 +30,24 @@ def log(work: Work, toolset: str, tool: str, title: str, body: str) -> int:
     )
     work.tell(DecisionLogged(log=number, by=work.actor.key))
     return number
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One call, and what followed from it."""
+
+    rows: list[Entry]
+    stack: str | None
+    events: list[tuple[Told, list[Delivery]]]
+
+
+def opened(work: Work, reference: int) -> Opened:
+    """The call with this reference, from its input to the last delivery that it caused."""
+    rows = work.decisions.of(reference)
+    if not rows:
+        raise NotFound("There is no call with this reference", hint="References look like ref-1a2b3c4d5e")
+    stack = next((stack for row in rows if row.kind == "error" and (stack := work.decisions.stack(row.id))), None)
+    return Opened(rows, stack, work.outbox.caused_by(reference, EVENTS_SHOWN))
 
 
 def close_left_open(work: Work, limit: int = 100) -> int:

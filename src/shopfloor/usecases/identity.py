@@ -57,15 +57,17 @@ def _signed_in(work: Work, owner: str) -> Principal:
 
 
 def _user(work: Work, name: str) -> Principal:
+    role = ""
     try:
         person = work.people.get(user_name(name))
         if person.removed_at is not None:
             raise Unauthenticated("The user was removed")
+        role = person.desk or ""
     except NotFound:
         pass  # a user of the configured issuer exists from the first write
     except InvalidInput as error:
         raise Unauthenticated(f"The token names no possible user: {error.message}") from None
-    return Principal(Kind.USER, name)
+    return Principal(Kind.USER, name, role)
 
 
 def by_name(work: Work, name: str) -> Principal:
@@ -100,6 +102,11 @@ def issue_for_user(work: Work, name: str, expires_at: int, signer: UserTokens) -
     work.tokens.add(token)
     work.workspaces.close(work.workspace, work.now)
     return token, signer.sign(name, token.id, work.now, expires_at)
+
+
+def issue_to_user(work: Work, name: str, expires_at: int) -> tuple[Token, str]:
+    """The same, signed with the key of this floor."""
+    return issue_for_user(work, name, expires_at, work.the(UserTokens))
 
 
 def issue_for_operator(work: Work) -> str:

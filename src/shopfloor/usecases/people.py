@@ -44,3 +44,10 @@ def _present(work: Work, name: str) -> Person:
     if person.removed_at is not None:
         raise NotFound(f"User '{name}' was removed", user=name)
     return person
+
+
+def seat(work: Work, name: str, desk: str | None) -> Person:
+    """The user, with what he or she may do at the desk from now on."""
+    work.people.get(name)
+    work.people.seat(name, desk)
+    return work.people.get(name)

@@ -1,0 +1,9 @@
+-- 0007_desk.sql: what the people in charge look for in the log, and which users have a place at the desk.
+
+ALTER TABLE person ADD COLUMN desk TEXT;                              -- READER, HELPER; nothing: no place there
+ALTER TABLE decision ADD COLUMN retries INTEGER NOT NULL DEFAULT 0;   -- attempts after the first
+
+-- One row a call, without the calls by which the desk itself looks: what a timeline shows.
+CREATE INDEX decision_calls ON decision (workspace, id) WHERE kind <> 'invocation' AND toolset <> 'desk';
+CREATE INDEX decision_failed ON decision (workspace, id) WHERE code IS NOT NULL;
+CREATE INDEX decision_manual ON decision (workspace, id) WHERE kind = 'manual';
