@@ -71,7 +71,9 @@ class Conversations:
         self._connection.execute(
             f"DELETE FROM chat_message WHERE {_SCOPE} AND conversation = :id", id=id, **self._bound
         )
-        return bool(self._connection.execute(f"DELETE FROM conversation WHERE {_SCOPE} AND id = :id", id=id, **self._bound))
+        return bool(
+            self._connection.execute(f"DELETE FROM conversation WHERE {_SCOPE} AND id = :id", id=id, **self._bound)
+        )
 
     def clear(self) -> None:
         """Nothing is left of what the user said and was told."""

@@ -49,9 +49,7 @@ class Sessions:
 
     def open(self, who: Principal) -> str:
         """A session for somebody whose identity is proven."""
-        return self._works.write(
-            lambda work: identity.issue_for_page(work, who, work.now + self.lifetime), OPERATOR
-        )
+        return self._works.write(lambda work: identity.issue_for_page(work, who, work.now + self.lifetime), OPERATOR)
 
     def end(self, token: str) -> None:
         """The session opens nothing any more."""

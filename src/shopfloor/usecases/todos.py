@@ -36,9 +36,7 @@ def everything(work: Work, completed: bool | None) -> list[Task]:
     """All tasks of the caller, newest first."""
     own, state = _list(work), _state(completed)
     found: list[Task] = []
-    while batch := own.page(
-        limit=BATCH, after=found[-1].number if found else None, newest_first=True, state=state
-    ):
+    while batch := own.page(limit=BATCH, after=found[-1].number if found else None, newest_first=True, state=state):
         found += batch
         if len(batch) < BATCH:
             break
