@@ -19,7 +19,7 @@ from shopfloor.background.housekeeping import Housekeeper, chores
 from shopfloor.background.wake import Wake
 from shopfloor.domain.actors import AGENT_TYPES, LOCAL, OPERATOR, Kind, Principal
 from shopfloor.domain.decisions import spell_reference
-from shopfloor.domain.times import SECOND
+from shopfloor.domain.times import DAY, SECOND
 from shopfloor.errors import BadSettings, ShopfloorError, StartRefused, TooBusy
 from shopfloor.gateways import clock
 from shopfloor.gateways.metrics import Metrics
@@ -41,6 +41,7 @@ from shopfloor.toolkit import Answer, Call, Json, Tool, Toolset, Waiting
 from shopfloor.toolsets import desk, factory, loop, personal, todo, todo_direct
 from shopfloor.toolsets.factory import permissions
 from shopfloor.usecases import identity as identities
+from shopfloor.usecases.sessions import Sessions
 
 TOOLSETS: dict[str, Toolset] = {
     toolset.name: toolset
@@ -78,6 +79,7 @@ class Floor:
     toolsets: dict[str, Toolset]
     rights: dict[str, frozenset[str]]
     walk: Callable[[Call], Answer | Waiting]
+    sessions: Sessions
     _hands: ThreadPoolExecutor = field(init=False)
     _under_way: int = field(default=0, init=False)
     _waiting: int = field(default=0, init=False)
@@ -259,12 +261,18 @@ def build(
         toolsets=toolsets,
         rights=rights,
         walk=lambda call: None,  # type: ignore[arg-type,return-value]
+        sessions=Sessions(works, clock.now, settings.session_days * DAY),
     )
     floor.walk = compose(
         [
             refuse(clock.now, _began, lambda call, error: _ended(metrics, call, error)),
             identify(identity),
-            limit({**RATE_LIMITS, **settings.rate_limits}, clock.now, works, metrics.limited),
+            limit(
+                {**RATE_LIMITS, "begin_turn": settings.chat_turns, **settings.rate_limits},
+                clock.now,
+                works,
+                metrics.limited,
+            ),
             record(works, clock.now),
             permit(works, floor.may),
             validate(),

@@ -10,6 +10,7 @@ from shopfloor.app import Floor, build
 from shopfloor.domain.actors import OPERATOR, Agent, Person, Principal, Token
 from shopfloor.domain.times import DAY
 from shopfloor.errors import InvalidInput
+from shopfloor.gateways import passwords
 from shopfloor.repositories.work import Work
 from shopfloor.settings import Settings
 from shopfloor.toolkit import Answer, Call, Credential, Json
@@ -109,6 +110,15 @@ class Shopfloor:
             return people.add(work, name), self._issue_for_user(work, name, None)[1]
 
         return self.floor.administer(added)
+
+    def set_password(self, name: str, password: str) -> Person:
+        """The user, who signs in with this password from now on."""
+        hashed = passwords.hashed(password)
+        return self.floor.administer(lambda work: people.set_password(work, name, hashed))
+
+    def remove_user(self, name: str) -> Person:
+        """The user, removed; added again within 30 days, the list is back."""
+        return self.floor.administer(lambda work: people.remove(work, name))
 
     def users(self) -> Iterator[Person]:
         """All users, by name."""

@@ -20,6 +20,7 @@ from shopfloor.errors import BadSettings
 CONFIG = "shopfloor.toml"
 DATA = ".shopfloor"
 PREFIX = "SHOPFLOOR_"
+CHAT_KEY = "OPENAI_API_KEY"
 
 Names = tuple[str, ...]
 
@@ -50,6 +51,16 @@ class Settings(BaseModel):
     waits: int = Field(10_000, ge=1, description="Calls that may wait for something at once.")
     retries: int = Field(3, ge=0, le=10, description="Attempts after the first, when a failure may pass.")
     retry_pause: float = Field(1.0, ge=0, le=60, description="Seconds between attempts.")
+    session_days: int = Field(7, ge=1, le=365, description="How long somebody stays signed in on a page.")
+    chat_base_url: str | None = Field(None, description="An OpenAI-compatible endpoint for the chat assistant.")
+    chat_model: str = Field("gpt-4o", min_length=1, description="The model of the chat assistant.")
+    chat_api: Literal["chat_completions", "responses"] = Field(
+        "chat_completions", description="Which of the two OpenAI protocols the endpoint speaks."
+    )
+    chat_timeout: int = Field(60, ge=1, le=600, description="Seconds that one turn of the chat may take.")
+    chat_steps: int = Field(12, ge=1, le=100, description="How often the model may be asked in one turn.")
+    chat_turns: int = Field(20, ge=0, description="Turns a minute per user; 0 is no limit.")
+    chat_history: int = Field(40, ge=1, le=200, description="How many of the last messages the model is shown.")
     log: Literal["auto", "json", "pretty"] = Field("auto", description="How log lines look.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is worth a line.")
 
@@ -85,6 +96,11 @@ class Settings(BaseModel):
         if (self.issuer is None) != (self.jwks_url is None):
             raise ValueError("issuer and jwks_url go together: set both or none")
         return self
+
+    @property
+    def chat_key(self) -> str | None:
+        """The key for the model; only the environment holds it, so that no file and no log does."""
+        return os.environ.get(CHAT_KEY) or None
 
     @property
     def database_url(self) -> str:

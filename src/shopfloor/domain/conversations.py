@@ -53,17 +53,24 @@ class Message:
     created_at: int
 
 
-_DELETE = frozenset(
-    ["delete", "remove", "erase", "discard", "drop", "trash", "scrap", "cancel", "scratch", "lösche", "lösch", "löschen", "entferne", "entfernen", "streiche", "streichen", "supprime", "supprimer", "efface", "effacer", "enlève", "enlever", "borra", "borrar", "elimina", "eliminar", "quita", "quitar", "apaga", "apagar", "exclui", "excluir", "remova", "remover", "cancella", "cancellare", "rimuovi", "verwijder", "verwijderen", "usuń", "usunąć", "skasuj", "ta", "bort", "radera", "slett", "fjern", "poista", "удали", "удалить", "убери"]
+def _all_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_DELETE = _all_of(
+    """delete remove erase discard drop trash scrap cancel scratch
+    lösche lösch löschen entferne entfernen streiche streichen supprime supprimer efface effacer enlève enlever
+    borra borrar elimina eliminar quita quitar apaga apagar exclui excluir remova remover cancella cancellare rimuovi
+    verwijder verwijderen usuń usunąć skasuj ta bort radera slett fjern poista удали удалить убери"""
 )
-_DOUBT = frozenset(
-    ["not", "don", "dont", "doesn", "never", "no", "without", "except", "but", "keep", "if", "whether", "what", "why", "how", "which", "when", "should", "would", "nicht", "kein", "keine", "ohne", "außer", "wenn", "ob", "was", "pas", "sans", "sauf", "si", "que", "no", "sin", "salvo", "não", "sem", "se", "non", "senza", "niet", "geen", "nie", "bez", "не", "нет", "без"]
+_COMMON = _all_of(
+    """all every everything not never no except keep each any both several some many tasks todos items things ones rest others
+    completed finished done old alle alles jede aufgaben toutes tous tout todas todos todo tutte tutti tareas все"""
 )
-_MANY = frozenset(
-    ["all", "every", "everything", "each", "any", "both", "several", "some", "many", "tasks", "todos", "items", "things", "ones", "rest", "others", "completed", "finished", "done", "old", "alle", "alles", "jede", "aufgaben", "toutes", "tous", "tout", "todas", "todos", "todo", "tutte", "tutti", "tareas", "все"]
-)
-_FILLER = frozenset(
-    ["a", "an", "the", "my", "this", "that", "it", "them", "these", "those", "task", "todo", "item", "entry", "please", "can", "could", "you", "i", "want", "to", "from", "list", "of", "off", "and", "also", "now", "just", "number", "no", "nr", "id", "called", "named", "one", "die", "der", "das", "den", "meine", "meinen", "bitte", "aufgabe", "von", "aus", "und", "mit", "la", "le", "les", "ma", "mon", "el", "mi", "tarea", "tâche", "de", "du"]
+_FILLER = _all_of(
+    """a an the my this that it them these those task todo item entry please can could you i want to from list of off
+    and also now just number nr id called named one
+    die der das den meine meinen bitte aufgabe von aus und mit la le les ma mon el mi tarea tâche de du"""
 )
 _YES = frozenset(
     {
@@ -73,33 +80,30 @@ _YES = frozenset(
         "да", "はい", "是", "是的", "네", "igen", "kyllä", "evet", "ναι",
     }
 )  # fmt: skip
+_GAP = "|"
 _NUMBERS = re.compile(
-    r"(?:#|\b(?:tasks?|todos?|items?|numbers?|nr|ids?|aufgaben?|tâches?|tareas?)\b\W{0,3})"
-    r"(\d{1,18}(?:\s*(?:,|&|and|und|et|y|e)?\s*#?\d{1,18}\b)*)",
-    re.IGNORECASE,
+    r"\b(?:tasks?|todos?|items?|numbers?|nr|ids?|aufgaben?|tâches?|tareas?) (\d{1,18}(?:(?: and| und| et| y| e)? \d{1,18})*)\b"
 )
 
 
 def agrees(message: str) -> bool:
     """Whether a message is nothing but a yes."""
-    return " ".join(_words(message)) in _YES
+    return _plain(message) in _YES
 
 
 def names(message: str, number: int, titles: Iterable[tuple[int, str]]) -> bool:
-    """Whether a message asks to delete this one of the user's tasks, and can mean no other by it."""
-    text, spans = " ".join(_words(message)), []
-    known = [(task, " ".join(_words(title))) for task, title in titles]
-    for title in sorted({title for _, title in known if _is_name(title)}, key=len, reverse=True):
-        if f" {title} " in f" {text} ":
-            spans.append(title)
-            text = f" {text} ".replace(f" {title} ", " | ").strip()
+    """Whether a message asks to delete this one of the user's tasks, and can mean no other by it.
+
+    It must be nothing but that: a word for deleting, numbers and titles of tasks, and words that mean little.
+    """
+    known = [(task, _plain(title)) for task, title in titles]
+    text, named = _taken_out(_plain(message), {title for _, title in known if _is_name(title)})
+    text, numbers = _numbers(text)
     left = set(text.split())
-    if not left & _DELETE or left & _DOUBT or message.rstrip().endswith("?"):
+    if message.rstrip().endswith("?") or not left & _DELETE or left - _DELETE - _FILLER - {_GAP}:
         return False
-    if number in _numbers(message, spans):
-        return True
-    meant = [task for task, title in known if title in spans and _is(title, number, known)]
-    return not left & _MANY and meant == [number]
+    own = next((title for task, title in known if task == number), None)
+    return number in numbers or (own in named and [task for task, title in known if title == own] == [number])
 
 
 def question(asked: Sequence[Asked]) -> str:
@@ -116,26 +120,32 @@ def title_of(message: str) -> str:
     return line if len(line) <= 60 else line[:59].rstrip() + "…"
 
 
-def _is(title: str, number: int, known: Sequence[tuple[int, str]]) -> bool:
-    return title == next((own for task, own in known if task == number), None)
+def _taken_out(text: str, titles: set[str]) -> tuple[str, set[str]]:
+    """A text without the titles in it, the longest first, and which they were."""
+    named = set()
+    for title in sorted(titles, key=len, reverse=True):
+        if f" {title} " in f" {text} ":
+            named.add(title)
+            text = f" {text} ".replace(f" {title} ", f" {_GAP} ").strip()
+    return text, named
 
 
 def _is_name(title: str) -> bool:
     """Whether a title can name a task: one of common words only could be meant otherwise."""
-    return bool(set(title.split()) - _DELETE - _FILLER - _MANY - _DOUBT)
+    return bool(set(title.split()) - _DELETE - _FILLER - _COMMON)
 
 
-def _numbers(message: str, spans: Sequence[str]) -> set[int]:
-    """The numbers of tasks in a message, apart from those inside the titles that it names."""
-    if any(any(word.isdigit() for word in span.split()) for span in spans):
-        return set()
-    found = {int(digits) for match in _NUMBERS.finditer(message) for digits in re.findall(r"\d+", match[1])}
-    words = [word for word in _words(message) if word not in _FILLER]
-    if len(words) == 2 and words[0] in _DELETE and words[1].isdecimal():
-        found.add(int(words[1]))
-    return found
+def _numbers(text: str) -> tuple[str, set[int]]:
+    """A text without the numbers of tasks in it, and which they were: "task 15", or a word for deleting and "15"."""
+    found = {int(digits) for match in _NUMBERS.finditer(text) for digits in re.findall(r"\d+", match[1])}
+    text = _NUMBERS.sub("", text)
+    said = [word for word in text.split() if word not in _FILLER]
+    if len(said) == 2 and said[0] in _DELETE and said[1].isdecimal():
+        return said[0], found | {int(said[1])}
+    return text, found
 
 
-def _words(text: str) -> list[str]:
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    return re.sub(r"[\W_]+", " ", plain).split()
+def _plain(text: str) -> str:
+    """The words alone, for comparing."""
+    folded = unicodedata.normalize("NFKC", text.replace("#", " task ")).casefold()
+    return " ".join(re.sub(r"[\W_]+", " ", folded).split())

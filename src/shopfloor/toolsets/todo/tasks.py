@@ -25,7 +25,7 @@ def _stripped(value: Any) -> Any:
 
 
 Title = Annotated[
-    str, Field(description="Task title (1-200 characters), BeforeValidator(_stripped)", min_length=1, max_length=200)
+    str, Field(description="Task title (1-200 characters)", min_length=1, max_length=200), BeforeValidator(_stripped)
 ]
 Description = Annotated[str, Field(description="Task description (0-1000 characters)", max_length=1000)]
 TaskId = Annotated[int, Field(description="The task's id, a positive integer, as list_tasks shows it", ge=1)]

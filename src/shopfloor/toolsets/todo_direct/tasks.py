@@ -28,12 +28,14 @@ def _positive(number: int) -> int:
 
 Title = Annotated[
     str,
-    Field(description="The task title (1-200 characters), BeforeValidator(_stripped)", min_length=1, max_length=200),
+    Field(description="The task title (1-200 characters)", min_length=1, max_length=200),
+    BeforeValidator(_stripped),
 ]
 Description = Annotated[str, Field(description="Optional task description (max 1000 characters)", max_length=1000)]
 NewTitle = Annotated[
     str,
-    Field(description="New task title (1-200 characters), BeforeValidator(_stripped)", min_length=1, max_length=200),
+    Field(description="New task title (1-200 characters)", min_length=1, max_length=200),
+    BeforeValidator(_stripped),
 ]
 NewDescription = Annotated[str, Field(description="New task description (max 1000 characters)", max_length=1000)]
 Status = Annotated[Literal["all", "pending", "completed"], Field(description="Filter tasks by status")]
