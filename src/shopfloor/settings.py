@@ -50,6 +50,9 @@ class Settings(BaseModel):
     waits: int = Field(10_000, ge=1, description="Calls that may wait for something at once.")
     retries: int = Field(3, ge=0, le=10, description="Attempts after the first, when a failure may pass.")
     retry_pause: float = Field(1.0, ge=0, le=60, description="Seconds between attempts.")
+    agent_silence_seconds: int = Field(
+        420, ge=10, le=604_800, description="How long an agent may be silent before its tasks go back to the queue."
+    )
     log: Literal["auto", "json", "pretty"] = Field("auto", description="How log lines look.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is worth a line.")
 

@@ -10,11 +10,14 @@ from typing import TypeVar
 
 from shopfloor.domain.actors import Principal
 from shopfloor.domain.events import Event
+from shopfloor.domain.rules import Rules
 from shopfloor.domain.tasks import BoardKind
 from shopfloor.repositories.agents import Agents
 from shopfloor.repositories.answers import Answers
 from shopfloor.repositories.decisions import Decisions
+from shopfloor.repositories.epics import Epics
 from shopfloor.repositories.escalations import Escalations
+from shopfloor.repositories.mail import Mails
 from shopfloor.repositories.outbox import Outbox
 from shopfloor.repositories.people import People
 from shopfloor.repositories.processes import Processes
@@ -37,11 +40,19 @@ class Work:
         self.reference = reference
         self.workspace = floor.workspace
         self.process = floor.process
+        self.rules = floor.rules
+        self.task: int | None = None
+        """The task that this work is about, for the log."""
+        self.deeds: list[Callable[[Work], None]] = []
 
     def tell(self, event: Event) -> None:
         """Write down that it happened; subscribers and those who wait hear of it once this work is durable."""
         self.outbox.add(event, self._floor.subscribers.get(event.name, ()), self.reference, self.now)
         self._connection.hint(*event.topics())
+
+    def afterwards(self, deed: Callable[[Work], None]) -> None:
+        """Do something small once the answer stands: in this work, or, where it only reads, in the next commit."""
+        self.deeds.append(deed)
 
     def savepoint(self) -> AbstractContextManager[None]:
         """A part of this work that can fail by itself."""
@@ -73,6 +84,14 @@ class Work:
         return Tasks(self._connection, self.workspace, kind, board)
 
     @cached_property
+    def epics(self) -> Epics:
+        return Epics(self._connection, self.workspace)
+
+    @cached_property
+    def mail(self) -> Mails:
+        return Mails(self._connection, self.workspace)
+
+    @cached_property
     def decisions(self) -> Decisions:
         return Decisions(self._connection, self.workspace)
 
@@ -102,6 +121,7 @@ class Works:
     workspace: int = 0
     process: int | None = None
     subscribers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rules: Rules = field(default_factory=Rules)
 
     def write(self, fn: Callable[[Work], T], actor: Principal, reference: int = 0) -> T:
         """What `fn` returns, after everything it wrote is durable. It may run more than once, but counts once."""
