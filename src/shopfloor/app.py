@@ -14,11 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from shopfloor.background import mailer, reconciler
 from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event
 from shopfloor.background.housekeeping import Housekeeper, chores
 from shopfloor.background.wake import Wake
 from shopfloor.domain.actors import AGENT_TYPES, LOCAL, OPERATOR, Kind, Principal
 from shopfloor.domain.decisions import spell_reference
+from shopfloor.domain.rules import Rules
 from shopfloor.domain.times import DAY, SECOND
 from shopfloor.errors import BadSettings, ShopfloorError, StartRefused, TooBusy
 from shopfloor.gateways import clock
@@ -41,6 +43,7 @@ from shopfloor.toolkit import Answer, Call, Json, Tool, Toolset, Waiting
 from shopfloor.toolsets import desk, factory, loop, personal, todo, todo_direct
 from shopfloor.toolsets.factory import permissions
 from shopfloor.usecases import identity as identities
+from shopfloor.usecases import mail
 from shopfloor.usecases.sessions import Sessions
 
 TOOLSETS: dict[str, Toolset] = {
@@ -55,7 +58,7 @@ TOOLSETS: dict[str, Toolset] = {
     ]
 }
 RATE_LIMITS: dict[str, int] = {}
-SUBSCRIBERS: Sequence[Subscriber] = ()
+SUBSCRIBERS: Sequence[Subscriber] = mailer.subscribers()
 
 now = clock.now
 
@@ -91,7 +94,7 @@ class Floor:
     @property
     def agent_types(self) -> tuple[str, ...]:
         """The types that an agent may have."""
-        return (*AGENT_TYPES, *(role for role in self.settings.roles if role not in AGENT_TYPES))
+        return self.works.rules.agent_types
 
     @property
     def profile(self) -> list[Toolset]:
@@ -232,7 +235,7 @@ def build(
     check_profile(settings, toolsets)
     prepare_data_folder(settings)
     store = open_store(settings.database_url)
-    works = Works(store, clock.now, subscribers=by_event(subscribers))
+    works = Works(store, clock.now, subscribers=by_event(subscribers), rules=_rules(settings))
     works.workspace = works.write(lambda work: work.workspaces.ensure(settings.workspace, work.now), OPERATOR)
     key = works.write(lambda work: identities.settle(work, secrets.token_bytes(32)), OPERATOR)
     issuer = Issuer(settings.issuer, settings.jwks_url) if settings.issuer and settings.jwks_url else None
@@ -257,7 +260,7 @@ def build(
         metrics=metrics,
         wake=Wake(works),
         dispatcher=dispatcher,
-        housekeeper=Housekeeper(works, chores()),
+        housekeeper=Housekeeper(works, [*chores(), *reconciler.chores()]),
         toolsets=toolsets,
         rights=rights,
         walk=lambda call: None,  # type: ignore[arg-type,return-value]
@@ -279,7 +282,7 @@ def build(
             escalate(works, metrics.escalated),
             retry(settings.retries, pause=settings.retry_pause, sleep=sleep, counted=metrics.retried),
         ],
-        Perform(works, clock.now, lambda _: None),
+        Perform(works, clock.now, mail.notice),
     )
     return floor
 
@@ -287,6 +290,11 @@ def build(
 def issue_operator_token(floor: Floor) -> str:
     """A new token for the operator."""
     return floor.administer(identities.issue_for_operator)
+
+
+def _rules(settings: Settings) -> Rules:
+    further = tuple(role for role in settings.roles if role not in AGENT_TYPES)
+    return Rules(silence=settings.agent_silence_seconds * SECOND, agent_types=(*AGENT_TYPES, *further))
 
 
 def check_profile(settings: Settings, toolsets: dict[str, Toolset]) -> None:

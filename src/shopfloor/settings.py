@@ -61,6 +61,9 @@ class Settings(BaseModel):
     chat_steps: int = Field(12, ge=1, le=100, description="How often the model may be asked in one turn.")
     chat_turns: int = Field(20, ge=0, description="Turns a minute per user; 0 is no limit.")
     chat_history: int = Field(40, ge=1, le=200, description="How many of the last messages the model is shown.")
+    agent_silence_seconds: int = Field(
+        420, ge=10, le=604_800, description="How long an agent may be silent before its tasks go back to the queue."
+    )
     log: Literal["auto", "json", "pretty"] = Field("auto", description="How log lines look.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is worth a line.")
 

@@ -19,10 +19,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from shopfloor.domain.actors import Kind, Principal
 from shopfloor.domain.decisions import context_of
+from shopfloor.domain.pages import PAGE, PAGE_LIMIT
 from shopfloor.domain.times import iso
 from shopfloor.errors import InvalidInput, ShopfloorError
 
 Json = dict[str, Any]
+
+Limit = Annotated[int | None, Field(description=f"1-{PAGE_LIMIT}, default {PAGE}", ge=1, le=PAGE_LIMIT)]
+Cursor = Annotated[str | None, Field(description="nextCursor of the page before", max_length=200)]
+"""What every list takes."""
 
 WAITED = "waited"
 """The parameter of a tool that can wait: what it returned when it began to, or None."""
@@ -46,6 +51,7 @@ class Tool:
     idempotent: bool
     outside: bool
     waits: bool
+    secret: bool
     parameters: Mapping[str, str]
     optional: frozenset[str]
 
@@ -105,8 +111,12 @@ class Toolset:
         destructive: bool = False,
         idempotent: bool = False,
         outside: bool = False,
+        secret: bool = False,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register the decorated function; `outside` marks one that waits on more than the store."""
+        """Register the decorated function.
+
+        `outside` marks one that waits on more than the store, `secret` one whose answer is shown only once.
+        """
 
         def register(run: Callable[..., Any]) -> Callable[..., Any]:
             if not _TOOL_NAME.fullmatch(name) or any(_same(name, other) for other in self.tools):
@@ -122,6 +132,7 @@ class Toolset:
                 destructive=destructive,
                 idempotent=idempotent or read_only,
                 outside=outside,
+                secret=secret,
                 waits=WAITED in inspect.signature(run).parameters,
                 parameters=parameters,
                 optional=frozenset(

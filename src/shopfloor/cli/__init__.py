@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from shopfloor.cli import agents, calls, serve, todos, tokens, users
+from shopfloor.cli import agents, calls, inbox, serve, todos, tokens, users
 from shopfloor.errors import ShopfloorError
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
 serve.register(app)
 calls.register(app)
 app.add_typer(agents.app, name="agent")
+app.add_typer(inbox.app, name="inbox")
 app.add_typer(users.app, name="user")
 app.add_typer(todos.app, name="todo")
 app.add_typer(tokens.app, name="token")

@@ -8,6 +8,7 @@ import typer
 
 from shopfloor.cli.options import AsJson, command, opened, show, table
 from shopfloor.domain.times import iso, iso_or_none
+from shopfloor.gateways.clock import now
 from shopfloor.settings import Settings
 
 app = typer.Typer(help="Agents: add them, look at them, let them go.", no_args_is_help=True)
@@ -60,7 +61,7 @@ def _row(agent: Any) -> dict[str, Any]:
     return {
         "id": agent.name,
         "type": agent.type,
-        "state": agent.state if agent.retired_at is None else "RETIRED",
+        "state": agent.state(now()) if agent.retired_at is None else "RETIRED",
         "supervisor": agent.supervisor,
         "lastActiveAt": iso(agent.last_active_at),
         "retiredAt": iso_or_none(agent.retired_at),

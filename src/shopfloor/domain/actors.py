@@ -17,6 +17,9 @@ AGENT_TYPES = (SUPERVISOR, ORCHESTRATOR, WORKER)
 READER, HELPER = "READER", "HELPER"
 """What a user can be at the desk: one who looks, or one who also answers and moves."""
 
+RESERVED = frozenset({"human", "shopfloor", "everyone", "floor", "operator"})
+"""What no agent may be called: answers use these names for others."""
+
 _AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
@@ -68,11 +71,26 @@ class Agent:
     created_at: int
     updated_at: int
     retired_at: int | None
+    waiting_until: int | None
+    failed_at: int | None
+    retry_at: int | None
+    failures: int
 
-    @property
-    def state(self) -> str:
-        """IDLE or BUSY, from what the agent holds."""
+    def state(self, now: int) -> str:
+        """FAILED, WAITING, BUSY or IDLE: from its crashes, its open wait, and what it holds."""
+        if self.failed(now):
+            return "FAILED"
+        if self.waiting_until is not None and now < self.waiting_until:
+            return "WAITING"
         return "IDLE" if self.current_task is None else "BUSY"
+
+    def failed(self, now: int) -> bool:
+        """Whether it has crashed too often and may not try again yet."""
+        return self.failed_at is not None and (self.retry_at is None or now < self.retry_at)
+
+    def seen_at(self, now: int) -> int:
+        """When it last gave a sign of life; who waits is alive."""
+        return max(self.last_active_at, min(self.waiting_until or 0, now))
 
     @property
     def principal(self) -> Principal:
@@ -118,6 +136,8 @@ def agent_name(name: str) -> str:
             "An agent's name has 1 to 64 letters, digits, '.', '_' or '-', and starts with a letter or digit",
             field="name",
         )
+    if name.lower() in RESERVED:
+        raise InvalidInput(f"'{name}' is not an agent's name: the floor uses it for somebody else", field="name")
     return name
 
 

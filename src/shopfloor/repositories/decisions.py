@@ -103,6 +103,15 @@ class Decisions:
         )
         return [Entry(*row) for row in rows]
 
+    def concern(self, reference: int, task: int) -> None:
+        """The call with this reference was about a task."""
+        self._connection.execute(
+            "UPDATE decision SET task = :task WHERE workspace = :workspace AND reference = :reference",
+            workspace=self._workspace,
+            reference=reference,
+            task=task,
+        )
+
     def get(self, id: int) -> Entry:
         row = self._connection.one(
             f"SELECT {_COLUMNS} FROM decision WHERE workspace = :workspace AND id = :id",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shopfloor.domain.tasks import BoardKind, State, Task, TaskNotFound
+from shopfloor.domain.tasks import BoardKind, Comment, State, Task, TaskNotFound
 from shopfloor.store.database import Connection, Row
 
 _COLUMNS = (
@@ -265,6 +265,64 @@ class Tasks:
     def _holds(self, parameter: str) -> str:
         """That a task is within the scope: what hangs on another's task is not seen and not touched."""
         return f"EXISTS (SELECT 1 FROM task WHERE {self._scope} AND number = :{parameter})"
+
+    def held_by(self, agent: str, limit: int) -> list[Task]:
+        """What an agent has to do: begun tasks first, then those it was given."""
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND assignee = :agent"
+            " AND state IN ('ASSIGNED', 'IN_PROGRESS') AND deleted_at IS NULL ORDER BY state DESC, number LIMIT :limit",
+            agent=agent,
+            limit=limit,
+            **self._bound,
+        )
+        return [_task(row) for row in rows]
+
+    def left_by_silent(self, before: int, limit: int) -> list[Task]:
+        """Tasks whose holder has not been heard of since then, and was not given them since either."""
+        columns = ", ".join(f"task.{name.strip()}" for name in _COLUMNS.split(","))
+        rows = self._connection.all(
+            f"SELECT {columns} FROM task JOIN agent ON agent.workspace = task.workspace AND agent.name = task.assignee"
+            " WHERE task.workspace = :workspace AND task.kind = :kind AND task.state IN ('ASSIGNED', 'IN_PROGRESS')"
+            " AND task.deleted_at IS NULL AND task.updated_at < :before AND agent.last_active_at < :before"
+            " AND coalesce(agent.waiting_until, 0) < :before ORDER BY task.assignee, task.number LIMIT :limit",
+            workspace=self._bound["workspace"],
+            kind=self._bound["kind"],
+            before=before,
+            limit=limit,
+        )
+        return [_task(row) for row in rows]
+
+    def any_open(self, board: str) -> Task | None:
+        """A task of a board that is neither completed, failed nor cancelled, if there is one."""
+        for state in (State.IN_PROGRESS, State.REVIEW, State.BLOCKED, State.ASSIGNED, State.PENDING):
+            if found := self.page(limit=1, state=state, board=board):
+                return found[0]
+        return None
+
+    def add_comment(self, number: int, author: str, body: str, now: int) -> int:
+        """The number of the new comment."""
+        row = self._connection.one(
+            "INSERT INTO comment (workspace, task, author, body, created_at)"
+            " VALUES (:workspace, :number, :author, :body, :now) RETURNING id",
+            workspace=self._bound["workspace"],
+            number=number,
+            author=author,
+            body=body,
+            now=now,
+        )
+        assert row is not None
+        return int(row[0])
+
+    def comments(self, number: int, limit: int) -> list[Comment]:
+        """The newest comments on a task, oldest of them first."""
+        rows = self._connection.all(
+            "SELECT id, author, body, created_at FROM comment WHERE workspace = :workspace AND task = :number"
+            " ORDER BY id DESC LIMIT :limit",
+            workspace=self._bound["workspace"],
+            number=number,
+            limit=limit,
+        )
+        return [Comment(*row) for row in reversed(rows)]
 
 
 def _task(row: Row) -> Task:

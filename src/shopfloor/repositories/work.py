@@ -10,13 +10,16 @@ from typing import Any, TypeVar
 
 from shopfloor.domain.actors import Principal
 from shopfloor.domain.events import Event
+from shopfloor.domain.rules import Rules
 from shopfloor.domain.tasks import BoardKind
 from shopfloor.repositories.agents import Agents
 from shopfloor.repositories.answers import Answers
 from shopfloor.repositories.conversations import Conversations
 from shopfloor.repositories.decisions import Decisions
+from shopfloor.repositories.epics import Epics
 from shopfloor.repositories.escalations import Escalations
 from shopfloor.repositories.loops import Runs, RunTalk
+from shopfloor.repositories.mail import Mails
 from shopfloor.repositories.outbox import Outbox
 from shopfloor.repositories.people import People
 from shopfloor.repositories.processes import Processes
@@ -39,6 +42,10 @@ class Work:
         self.reference = reference
         self.workspace = floor.workspace
         self.process = floor.process
+        self.rules = floor.rules
+        self.task: int | None = None
+        """The task that this work is about, for the log."""
+        self.deeds: list[Callable[[Work], None]] = []
 
     def tell(self, event: Event) -> None:
         """Write down that it happened; subscribers and those who wait hear of it once this work is durable."""
@@ -49,6 +56,10 @@ class Work:
         """The one thing of that kind that this floor has outside of its store."""
         thing: T = self._floor.gateways[kind]
         return thing
+
+    def afterwards(self, deed: Callable[[Work], None]) -> None:
+        """Do something small once the answer stands: in this work, or, where it only reads, in the next commit."""
+        self.deeds.append(deed)
 
     def savepoint(self) -> AbstractContextManager[None]:
         """A part of this work that can fail by itself."""
@@ -96,6 +107,14 @@ class Work:
         return RunTalk(self._connection, self.workspace)
 
     @cached_property
+    def epics(self) -> Epics:
+        return Epics(self._connection, self.workspace)
+
+    @cached_property
+    def mail(self) -> Mails:
+        return Mails(self._connection, self.workspace)
+
+    @cached_property
     def decisions(self) -> Decisions:
         return Decisions(self._connection, self.workspace)
 
@@ -127,6 +146,7 @@ class Works:
     subscribers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gateways: dict[type, Any] = field(default_factory=dict)
     """The things outside of the store that this floor has, one of a kind."""
+    rules: Rules = field(default_factory=Rules)
 
     def write(self, fn: Callable[[Work], T], actor: Principal, reference: int = 0) -> T:
         """What `fn` returns, after everything it wrote is durable. It may run more than once, but counts once."""

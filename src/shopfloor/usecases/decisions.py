@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shopfloor.domain.actors import SUPERVISOR, Kind
 from shopfloor.domain.decisions import Entry, context_of, mask
 from shopfloor.domain.events import DecisionLogged, Told
-from shopfloor.errors import NotFound
+from shopfloor.errors import NotFound, PermissionDenied
 from shopfloor.repositories.outbox import Delivery
 from shopfloor.repositories.work import Work
 
@@ -15,7 +16,9 @@ OUTCOME_UNKNOWN = "Outcome unknown: the process that served this call ended befo
 
 
 def log(work: Work, toolset: str, tool: str, title: str, body: str) -> int:
-    """The number of a decision that the calling agent wrote into the log."""
+    """The number of a decision that the calling agent wrote into the log, about the task that it holds."""
+    if work.actor.kind is Kind.AGENT:
+        work.task = work.agents.get(work.actor.name).current_task
     number = work.decisions.add(
         reference=work.reference,
         kind="manual",
@@ -48,6 +51,18 @@ def opened(work: Work, reference: int) -> Opened:
         raise NotFound("There is no call with this reference", hint="References look like ref-1a2b3c4d5e")
     stack = next((stack for row in rows if row.kind == "error" and (stack := work.decisions.stack(row.id))), None)
     return Opened(rows, stack, work.outbox.caused_by(reference, EVENTS_SHOWN))
+
+
+def page(
+    work: Work, *, agent: str | None, tool: str | None, task: int | None, limit: int, before: int | None
+) -> list[Entry]:
+    """The log, newest first: a supervisor's of the whole workspace, everybody else's own."""
+    own = work.actor.kind is Kind.AGENT and work.actor.role != SUPERVISOR
+    if own and agent not in (None, work.actor.name):
+        raise PermissionDenied("You may read your own log only", hint="Leave agentId out")
+    name = work.actor.name if own else agent
+    subject = None if name is None else f"agent:{name}"
+    return work.decisions.page(limit=limit, before=before, subject=subject, tool=tool, task=task)
 
 
 def close_left_open(work: Work, limit: int = 100) -> int:

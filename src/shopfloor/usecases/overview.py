@@ -9,6 +9,7 @@ from shopfloor.domain.actors import LOCAL, Agent, agent_key
 from shopfloor.domain.decisions import Entry
 from shopfloor.domain.events import Told
 from shopfloor.domain.loops import Run, RunState
+from shopfloor.domain.mail import HUMAN
 from shopfloor.domain.times import HOUR
 from shopfloor.errors import NotFound
 from shopfloor.gateways.metrics import Metrics
@@ -17,12 +18,16 @@ from shopfloor.repositories.processes import Process
 from shopfloor.repositories.work import Work
 
 AGENTS = 200
+_COUNTED = 500
 EVENTS = 15
 RUNS = 20
 ESCALATIONS = 5
 
 STATES = ("failed", "silent", "waiting", "working", "idle")
 """How an agent can be, problems first."""
+
+
+_STATES = {"FAILED": "failed", "WAITING": "waiting", "BUSY": "working", "IDLE": "idle"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ def overview(work: Work) -> Overview:
         more_seats=len(agents) > AGENTS,
         counts={state: counts[state] for state in STATES},
         runs=_runs(work),
-        waiting=0,
+        waiting=_waiting(work),
         dead_letters=dead,
         escalations=[each for each in work.escalations.page(ESCALATIONS) if work.now - each.last_at < HOUR],
         per_minute=work.the(Metrics).per_minute(),
@@ -81,11 +86,20 @@ def _seat(work: Work, agent: Agent) -> Seat:
             title = work.tasks.get(agent.current_task).title
         except NotFound:
             title = None
-    return Seat(agent, _state(work, agent), title, None, work.decisions.last_of(agent_key(agent.name)))
+    lease = None if agent.current_task is None else agent.seen_at(work.now) + work.rules.silence
+    return Seat(agent, _state(work, agent), title, lease, work.decisions.last_of(agent_key(agent.name)))
 
 
 def _state(work: Work, agent: Agent) -> str:
-    return "idle" if agent.current_task is None else "working"
+    """failed, waiting, silent with a task in hand, working, or idle."""
+    silent = agent.current_task is not None and work.now - agent.seen_at(work.now) > work.rules.silence / 2
+    state = agent.state(work.now)
+    return "silent" if silent and state == "BUSY" else _STATES[state]
+
+
+def _waiting(work: Work) -> int:
+    """How much waits for a person: what is unread or unanswered, and what runs ask; up to 1,000 are counted."""
+    return len(work.mail.page(HUMAN, "waiting", limit=_COUNTED)) + len(work.run_talk.pending(_COUNTED))
 
 
 def _runs(work: Work) -> list[Run]:

@@ -14,13 +14,14 @@ from shopfloor.domain.pages import PAGE, read_number_cursor, write_cursor
 from shopfloor.domain.times import SECOND, iso, iso_or_none
 from shopfloor.errors import InvalidInput
 from shopfloor.repositories.work import Work
-from shopfloor.toolkit import Json
+from shopfloor.toolkit import Cursor, Json, Limit
 from shopfloor.toolsets.desk.manners import toolset
-from shopfloor.toolsets.desk.spelling import LARGEST_SIZE, Cursor, Limit
 from shopfloor.usecases import decisions
 from shopfloor.usecases.decisions import Opened
 
 SUMMARY = 240
+LARGEST_SIZE = 90_000
+"""Bytes at which a list ends although more rows were wanted."""
 
 Who = Annotated[str | None, Field(description="An agent's name, or agent:NAME, user:NAME, run:NAME, operator:operator")]
 Outcome = Annotated[str | None, Field(description="ok, error, decision, open, limited, or a code", max_length=40)]

@@ -7,14 +7,15 @@ from typing import Annotated
 from pydantic import Field
 
 from shopfloor.domain.decisions import spell_reference
-from shopfloor.domain.pages import read_number_cursor
+from shopfloor.domain.pages import listed, read_number_cursor, wanted
 from shopfloor.domain.times import iso, iso_or_none
 from shopfloor.repositories.work import Work
-from shopfloor.toolkit import Json
+from shopfloor.toolkit import Cursor, Json, Limit
 from shopfloor.toolsets.desk.manners import toolset
-from shopfloor.toolsets.desk.spelling import Cursor, Limit, Name, listed, wanted
 from shopfloor.usecases import outbox
 from shopfloor.usecases.outbox import Delivery
+
+Name = Annotated[str, Field(min_length=1, max_length=255)]
 
 
 @toolset.tool("dead_letters", read_only=True)

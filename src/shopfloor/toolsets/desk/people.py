@@ -7,13 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from shopfloor.domain.actors import HELPER, READER, Agent, Person, Token
-from shopfloor.domain.pages import read_cursor
+from shopfloor.domain.pages import listed, read_cursor, wanted
 from shopfloor.domain.times import DAY, HOUR, iso, iso_or_none
 from shopfloor.errors import InvalidInput
 from shopfloor.repositories.work import Work
-from shopfloor.toolkit import Json
+from shopfloor.toolkit import Cursor, Json, Limit
 from shopfloor.toolsets.desk.manners import toolset
-from shopfloor.toolsets.desk.spelling import Cursor, Limit, Name, listed, wanted
 from shopfloor.usecases import agents, identity, people
 
 LIFETIME = 30 * DAY
@@ -22,6 +21,8 @@ Right = Literal["none", "reader", "helper"]
 Hours = Annotated[int | None, Field(description="How long it lives; by default 30 days for users", ge=1, le=87_600)]
 
 _RIGHTS = {"none": None, "reader": READER, "helper": HELPER}
+
+Name = Annotated[str, Field(min_length=1, max_length=255)]
 
 
 @toolset.tool("people_agents", read_only=True)
@@ -45,7 +46,7 @@ def list_tokens(work: Work, limit: Limit = None, cursor: Cursor = None) -> Json:
     return listed("tokens", rows, limit, lambda token: _token(token, work.now), lambda token: token.id)
 
 
-@toolset.tool("key_hire")
+@toolset.tool("key_hire", secret=True)
 def hire(
     work: Work,
     name: Name,
@@ -64,7 +65,7 @@ def retire(work: Work, name: Name) -> Json:
     return {"agent": _agent(agents.retire(work, name))}
 
 
-@toolset.tool("key_add_user")
+@toolset.tool("key_add_user", secret=True)
 def add_user(work: Work, name: Name, desk: Right = "none") -> Json:
     """Add a user; the token is in this answer, and nowhere else."""
     people.add(work, name)
@@ -79,7 +80,7 @@ def seat(work: Work, name: Name, desk: Right) -> Json:
     return {"user": _person(people.seat(work, name, _RIGHTS[desk]))}
 
 
-@toolset.tool("key_issue")
+@toolset.tool("key_issue", secret=True)
 def issue(
     work: Work,
     agent: Annotated[str | None, Field(max_length=64)] = None,

@@ -8,12 +8,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from shopfloor.domain.loops import Iteration, Note, Run, Wanted, spell, task_id
-from shopfloor.domain.pages import read_number_cursor
+from shopfloor.domain.pages import listed, read_number_cursor, wanted
 from shopfloor.domain.times import SECOND, iso, iso_or_none
 from shopfloor.repositories.work import Work
-from shopfloor.toolkit import Json
+from shopfloor.toolkit import Cursor, Json, Limit
 from shopfloor.toolsets.desk.manners import toolset
-from shopfloor.toolsets.desk.spelling import Cursor, Limit, listed, wanted
 from shopfloor.usecases import loops
 
 SHOWN = 50
