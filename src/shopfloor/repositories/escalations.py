@@ -108,6 +108,15 @@ class Escalations:
             mail=mail,
         )
 
+    def first_of(self, mail: int) -> Escalation | None:
+        """The first failure that a mail tells of."""
+        row = self._connection.one(
+            f"SELECT {_COLUMNS} FROM escalation WHERE workspace = :workspace AND mail = :mail ORDER BY id LIMIT 1",
+            workspace=self._workspace,
+            mail=mail,
+        )
+        return None if row is None else Escalation(*row)
+
     def told_by(self, mail: int) -> tuple[int, int, int]:
         """How many failures a mail stands for, when the last one was, and how many kinds there are."""
         row = self._connection.one(

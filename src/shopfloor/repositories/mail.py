@@ -136,6 +136,45 @@ class Mails:
         )
         return [(Party(recipient), *times) for recipient, *times in rows]
 
+    def thread(self, first: int, limit: int) -> list[Mail]:
+        """The mails of a thread, oldest first."""
+        rows = self._connection.all(
+            f"SELECT {_WHOLE} FROM mail WHERE workspace = :workspace AND (id = :first OR thread = :first)"
+            " ORDER BY id LIMIT :limit",
+            workspace=self._workspace,
+            first=first,
+            limit=limit,
+        )
+        return [_mail(row) for row in rows]
+
+    def mute(self, what: str, until: int) -> None:
+        """Keep a thread or a sender out of sight until then."""
+        self._connection.execute(
+            "INSERT INTO mute (workspace, what, until) VALUES (:workspace, :what, :until)"
+            " ON CONFLICT (workspace, what) DO UPDATE SET until = :until",
+            workspace=self._workspace,
+            what=what,
+            until=until,
+        )
+        self._connection.hint("mail:human")
+
+    def unmute(self, what: str) -> bool:
+        """Let it be seen again; false when it was not muted."""
+        gone = self._connection.execute(
+            "DELETE FROM mute WHERE workspace = :workspace AND what = :what", workspace=self._workspace, what=what
+        )
+        self._connection.hint("mail:human")
+        return gone == 1
+
+    def muted(self, now: int) -> dict[str, int]:
+        """What is out of sight, and until when."""
+        rows = self._connection.all(
+            "SELECT what, until FROM mute WHERE workspace = :workspace AND until > :now ORDER BY until LIMIT 1000",
+            workspace=self._workspace,
+            now=now,
+        )
+        return dict(rows)
+
     def unread(self, owner: Party) -> int:
         """How much of an inbox is unread."""
         row = self._connection.one(

@@ -129,6 +129,15 @@ class Tasks:
         assert row is not None
         return int(row[0])
 
+    def count_up_to(self, limit: int, *, state: State, board: str | None = None) -> int:
+        """How many tasks are in a state; beyond the limit nobody counts."""
+        filters, values = self._filters(state=state, board=board, assignee=None)
+        row = self._connection.one(
+            f"SELECT count(*) FROM (SELECT 1 FROM task WHERE {filters} LIMIT :limit) AS counted", limit=limit, **values
+        )
+        assert row is not None
+        return int(row[0])
+
     def _filters(self, *, state: State | None, board: str | None, assignee: str | None) -> tuple[str, dict[str, Any]]:
         wanted = {"state": state and state.value, "assignee": assignee}
         if self._board is None:
@@ -181,6 +190,17 @@ class Tasks:
             "SELECT blocker FROM dependency WHERE workspace = :workspace AND task = :number"
             f" AND {self._holds('number')} ORDER BY blocker",
             number=number,
+            **self._bound,
+        )
+        return [row[0] for row in rows]
+
+    def dependents(self, number: int, limit: int) -> list[int]:
+        """The tasks that depend on this one."""
+        rows = self._connection.all(
+            "SELECT task FROM dependency WHERE workspace = :workspace AND blocker = :number"
+            f" AND {self._holds('number')} ORDER BY task LIMIT :limit",
+            number=number,
+            limit=limit,
             **self._bound,
         )
         return [row[0] for row in rows]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shopfloor.domain.actors import ORCHESTRATOR, SUPERVISOR, Agent
+from shopfloor.domain.actors import ORCHESTRATOR, SUPERVISOR, Agent, Kind
 from shopfloor.domain.epics import EpicState
 from shopfloor.domain.events import EpicChanged
 from shopfloor.domain.mail import agent_party

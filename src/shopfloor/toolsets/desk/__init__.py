@@ -1,6 +1,18 @@
 """The desk toolset: where the people in charge see what happens, and deal with it."""
 
-from shopfloor.toolsets.desk import floor, inbox, log, metrics, outbox, people, runs, tasks
+from shopfloor.toolsets.desk import boards, floor, inbox, log, mailroom, metrics, outbox, people, runs, tasks
 from shopfloor.toolsets.desk.manners import toolset
 
-__all__ = ["floor", "inbox", "log", "metrics", "outbox", "people", "runs", "tasks", "toolset"]
+__all__ = [
+    "boards",
+    "floor",
+    "inbox",
+    "log",
+    "mailroom",
+    "metrics",
+    "outbox",
+    "people",
+    "runs",
+    "tasks",
+    "toolset",
+]

@@ -23,14 +23,14 @@ Body = Annotated[str, Field(description=f"1-{BODY_LIMIT} characters", min_length
 def inbox_list(work: Work, include_done: bool = False, limit: Limit = None, cursor: Cursor = None) -> Json:
     """List what waits for a person: unread mail, open questions, acknowledgements; newest first."""
     receipts = mail.page(work, "all" if include_done else "waiting", wanted(limit), read_number_cursor(cursor))
-    answer = listed("mails", receipts, limit, lambda one: _spelled(work, one, EXCERPT), lambda one: one.mail.id)
+    answer = listed("mails", receipts, limit, lambda one: spell_mail(work, one, EXCERPT), lambda one: one.mail.id)
     return {"count": answer["count"], "unreadCount": mail.unread(work), **answer}
 
 
 @toolset.tool("inbox_read", idempotent=True)
 def inbox_read(work: Work, mail_id: MailId) -> Json:
     """Read a mail whole and mark it as read."""
-    return _spelled(work, mail.read(work, mail_number(mail_id)), BODY_LIMIT)
+    return spell_mail(work, mail.read(work, mail_number(mail_id)), BODY_LIMIT)
 
 
 @toolset.tool("inbox_reply")
@@ -54,7 +54,8 @@ def inbox_ack(work: Work, mail_id: MailId) -> Json:
     return {"mailId": mail_id, "acknowledgedAt": iso_or_none(receipt.acted_at)}
 
 
-def _spelled(work: Work, receipt: Receipt, length: int) -> Json:
+def spell_mail(work: Work, receipt: Receipt, length: int) -> Json:
+    """A mail as the inbox shows it, with so much of its body."""
     mail = receipt.mail
     body = mail.body + escalations.repeated(work, mail)
     question = work.mail.find_question(mail.id)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from shopfloor.domain.tasks import Task
 from shopfloor.domain.times import iso_seconds
