@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from shopfloor.background import mailer, reconciler
 from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event
+from shopfloor.background.live import Live
 from shopfloor.background.housekeeping import Housekeeper, chores
 from shopfloor.background.wake import Wake
 from shopfloor.domain.actors import AGENT_TYPES, LOCAL, OPERATOR, Kind, Principal
@@ -43,7 +44,7 @@ from shopfloor.toolkit import Answer, Call, Json, Tool, Toolset, Waiting
 from shopfloor.toolsets import desk, factory, loop, personal, todo, todo_direct
 from shopfloor.toolsets.factory import permissions
 from shopfloor.usecases import identity as identities
-from shopfloor.usecases import mail
+from shopfloor.usecases import links, mail
 from shopfloor.usecases.sessions import Sessions
 
 TOOLSETS: dict[str, Toolset] = {
@@ -77,6 +78,7 @@ class Floor:
     user_tokens: UserTokens
     metrics: Metrics
     wake: Wake
+    live: Live
     dispatcher: Dispatcher
     housekeeper: Housekeeper
     toolsets: dict[str, Toolset]
@@ -123,6 +125,7 @@ class Floor:
         """Calls that wait give the answer of their deadline, now."""
         self._stopping = True
         self.wake.rouse()
+        self.live.stop()
 
     def call(self, call: Call) -> Answer:
         """Walk the whole way on this thread."""
@@ -259,6 +262,7 @@ def build(
         user_tokens=user_tokens,
         metrics=metrics,
         wake=Wake(works),
+        live=Live(works),
         dispatcher=dispatcher,
         housekeeper=Housekeeper(works, [*chores(), *reconciler.chores()]),
         toolsets=toolsets,
@@ -290,6 +294,16 @@ def build(
 def issue_operator_token(floor: Floor) -> str:
     """A new token for the operator."""
     return floor.administer(identities.issue_for_operator)
+
+
+def one_time_link(floor: Floor, who: Principal = OPERATOR) -> str:
+    """The way to the pages for somebody who proved who they are elsewhere: good once, and not for long."""
+    return floor.administer(lambda work: links.make(work, who))
+
+
+def enter(floor: Floor, key: str) -> str:
+    """The session of a page for whoever brings the key of a one-time link, which is used up by that."""
+    return floor.administer(lambda work: links.exchange(work, key, floor.sessions.lifetime))
 
 
 def _rules(settings: Settings) -> Rules:

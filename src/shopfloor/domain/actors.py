@@ -34,6 +34,9 @@ class Kind(StrEnum):
     PAGE = "page"
     """Never a principal: the session of a page, which stands for whoever signed in."""
 
+    LINK = "link"
+    """Never a principal: a way to such a session, good once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
