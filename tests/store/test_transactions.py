@@ -172,7 +172,7 @@ def test_nothing_follows_a_failed_statement(store):
         "INSERT INTO thing (title) VALUES (NULL)",
         "INSERT INTO part (thing_id) VALUES (99)",
         "INSERT INTO nowhere VALUES (1)",
-        "INSERT INTO thing (title) VALUES (\"taken\")",
+        'INSERT INTO thing (title) VALUES ("taken")',
         "SELEKT",
     ],
 )
@@ -254,10 +254,13 @@ def test_a_write_on_the_event_loop_is_refused_and_a_read_is_not(store):
 
 def test_the_engine_tells_how_it_locks(store):
     words = store.write(lambda conn: (conn.engine, conn.for_update, conn.skip_locked))
-    assert words == {
-        "sqlite": ("sqlite", "", ""),
-        "postgres": ("postgres", "FOR UPDATE", "FOR UPDATE SKIP LOCKED"),
-    }[store.engine]
+    assert (
+        words
+        == {
+            "sqlite": ("sqlite", "", ""),
+            "postgres": ("postgres", "FOR UPDATE", "FOR UPDATE SKIP LOCKED"),
+        }[store.engine]
+    )
     assert store.commit_may_be_unknown == (store.engine == "postgres")
 
 
@@ -268,7 +271,13 @@ def test_ready_while_open_and_not_after(url):
     store.later(put("kept too"))
     store.close()
     store.close()
-    for use in (store.check, store.flush, lambda: store.read(bump), lambda: store.write(bump), lambda: store.later(bump)):
+    for use in (
+        store.check,
+        store.flush,
+        lambda: store.read(bump),
+        lambda: store.write(bump),
+        lambda: store.later(bump),
+    ):
         with pytest.raises(StoreUnreachable):
             use()
     again = open_store(url, migrations=MIGRATIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import secrets
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ def context_of(value: Any) -> str:
 
 def sized_context(value: Any) -> tuple[str, int]:
     """The same, and how long the JSON is without any cut."""
-    text = mask(to_json(value, fallback=str, inf_nan_mode="null").decode())
+    text = mask(_json(value))
     if len(text) <= CONTEXT_LIMIT:
         return text, len(text)
     cut = {"truncated": True, "size": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest()}
@@ -104,3 +105,10 @@ def sized_context(value: Any) -> tuple[str, int]:
     while len(kept := to_json({**cut, "head": head}).decode()) > CONTEXT_LIMIT:
         head = head[: len(head) * 3 // 4]
     return kept, len(text)
+
+
+def _json(value: Any) -> str:
+    try:
+        return to_json(value, fallback=str, inf_nan_mode="null").decode()
+    except (ValueError, UnicodeError):  # half a character: kept as its escape
+        return json.dumps(value, default=str)
