@@ -44,7 +44,7 @@ from shopfloor.toolkit import Answer, Call, Json, Tool, Toolset, Waiting
 from shopfloor.toolsets import desk, factory, loop, personal, todo, todo_direct
 from shopfloor.toolsets.factory import permissions
 from shopfloor.usecases import identity as identities
-from shopfloor.usecases import links, mail
+from shopfloor.usecases import links, mail, sessions
 from shopfloor.usecases.sessions import Sessions
 
 TOOLSETS: dict[str, Toolset] = {
@@ -159,6 +159,11 @@ class Floor:
             finally:
                 self._waiting -= 1
 
+    @property
+    def stopping(self) -> bool:
+        """Whether what goes on and on has to end now."""
+        return self._stopping
+
     def turn_away(self, call: Call) -> Answer:
         """The answer to a call too many."""
         error = TooBusy(hint="Try again in a second")
@@ -241,6 +246,7 @@ def build(
     works = Works(store, clock.now, subscribers=by_event(subscribers), rules=_rules(settings))
     works.workspace = works.write(lambda work: work.workspaces.ensure(settings.workspace, work.now), OPERATOR)
     key = works.write(lambda work: identities.settle(work, secrets.token_bytes(32)), OPERATOR)
+    pages_key = works.write(lambda work: sessions.settle(work, secrets.token_bytes(32)), OPERATOR)
     issuer = Issuer(settings.issuer, settings.jwks_url) if settings.issuer and settings.jwks_url else None
     user_tokens = UserTokens(key, settings.audience, issuer)
     identity = Identity(
@@ -268,7 +274,7 @@ def build(
         toolsets=toolsets,
         rights=rights,
         walk=lambda call: None,  # type: ignore[arg-type,return-value]
-        sessions=Sessions(works, clock.now, settings.session_days * DAY),
+        sessions=Sessions(works, clock.now, settings.session_days * DAY, pages_key),
     )
     floor.walk = compose(
         [

@@ -16,7 +16,7 @@ from shopfloor.domain.times import MINUTE, SECOND
 from shopfloor.errors import RateLimited, Unauthenticated
 from shopfloor.gateways import passwords
 from shopfloor.gateways.tokens import read_opaque
-from shopfloor.repositories.work import Works
+from shopfloor.repositories.work import Work, Works
 from shopfloor.usecases import identity
 
 TRIES_PER_NAME = 5
@@ -30,10 +30,11 @@ WRONG = "The name or the password is wrong"
 class Sessions:
     """Opens and ends the sessions of pages."""
 
-    def __init__(self, works: Works, clock: Callable[[], int], lifetime: int) -> None:
+    def __init__(self, works: Works, clock: Callable[[], int], lifetime: int, secret: bytes) -> None:
         self._works = works
         self._clock = clock
         self.lifetime = lifetime
+        self.secret = secret
         self._tries = Tries(_WINDOW)
 
     def sign_in(self, name: str, password: str, address: str) -> str:
@@ -57,12 +58,6 @@ class Sessions:
         if presented is not None and presented.kind is Kind.PAGE and presented.id is not None:
             id = presented.id
             self._works.write(lambda work: work.tokens.revoke(id, work.now), OPERATOR)
-
-    def secret(self, fresh: bytes) -> bytes:
-        """The key that forms are signed with, the same for all replicas."""
-        return self._works.write(
-            lambda work: work.workspaces.secret(work.workspace, "pages", fresh, work.now), OPERATOR
-        )
 
 
 class Tries:
@@ -102,6 +97,11 @@ class Tries:
         if not tries:
             self._known.pop(key, None)
         return 0 if len(tries) < limit else max(1, math.ceil((tries[0] + self._window - now) / SECOND))
+
+
+def settle(work: Work, fresh_key: bytes) -> bytes:
+    """The key that forms are signed with, the same for all replicas."""
+    return work.workspaces.secret(work.workspace, "pages", fresh_key, work.now)
 
 
 def _storable(name: str) -> bool:
