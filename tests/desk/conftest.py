@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
+from shopfloor.app import SUBSCRIBERS
 from shopfloor.toolkit import Answer
 from tests.workbench import Workbench
-
-Act = Callable[..., Any]
-
 
 class Desk:
     """Calls the tools of the desk as the operator, or as whoever holds a token."""
@@ -44,7 +42,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(floor: Workbench) -> Desk:
+def desk(opened: Callable[..., Workbench]) -> Desk:
+    floor = opened(subscribers=SUBSCRIBERS)
     for name, type in [("ada", "SUPERVISOR"), ("otto", "ORCHESTRATOR"), ("wim", "WORKER"), ("wyn", "WORKER")]:
         floor.hire(name, type, "ada" if name != "ada" else None, with_token=False)
     return Desk(floor)

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.desk.conftest import Desk
+from tests.workbench import until
 
 
 def test_a_key_is_shown_once_and_never_in_the_log(desk: Desk) -> None:
@@ -66,9 +67,9 @@ def test_a_right_is_given_and_taken_at_once(desk: Desk) -> None:
 
     assert not looks()
     desk("key_seat", name="lee", desk="reader")
-    assert looks()
+    until(looks)
     desk("key_seat", name="lee", desk="none")
-    assert not looks()
+    until(lambda: not looks())
 
 
 def test_no_agent_comes_to_the_desk(desk: Desk) -> None:

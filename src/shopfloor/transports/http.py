@@ -22,6 +22,7 @@ from shopfloor.transports.auth import METADATA, authenticate, challenge, metadat
 from shopfloor.transports.execute import Execute, retry_after, status_of
 from shopfloor.transports.gate import Gate
 from shopfloor.transports.openapi import description
+from shopfloor.web.desk import Desk
 from shopfloor.web.routes import Pages
 
 
@@ -38,7 +39,8 @@ def application(floor: Floor) -> ASGIApp:
         *(Route(path, endpoint) for path, endpoint in endpoints.items()),
     ]
     pages = Pages(floor)
-    routes += [*chat.routes(floor, doors.proven(pages)), *pages.routes()]
+    desk = Desk(floor, pages)
+    routes += [*chat.routes(floor, doors.proven(pages)), *pages.routes(), *desk.routes()]
     if floor.settings.issuer:
         routes += [Route(METADATA, doors.protected_resource), Route(f"{METADATA}/mcp", doors.protected_resource)]
 
@@ -52,7 +54,7 @@ def application(floor: Floor) -> ASGIApp:
     return Gate(
         Starlette(routes=routes, lifespan=lifespan, exception_handlers={ShopfloorError: doors.refused}),
         floor.settings,
-        pages.is_form,
+        lambda path: pages.is_form(path) or desk.is_form(path),
     )
 
 

@@ -17,14 +17,16 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from shopfloor.app import Floor
+from shopfloor.domain.actors import Kind
 from shopfloor.domain.todos import topic_of
 from shopfloor.errors import InvalidInput, RateLimited, ShopfloorError, TooBusy, Unauthenticated
 from shopfloor.toolkit import Answer, Call, Credential, Json
+from shopfloor.web.frame import local
 from shopfloor.web.visits import FORM_FIELD, FORM_HEADER, Visits
 
 HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
@@ -55,19 +57,18 @@ class Pages:
 
     def __init__(self, floor: Floor) -> None:
         self._floor = floor
-        self._visits = Visits(floor)
+        self.visits = Visits(floor)
         self._static = {file.name: _file(file) for file in sorted(_STATIC.iterdir())}
         self._streams = 0
-        self._templates = Environment(
+        self.templates = Environment(
             loader=PackageLoader("shopfloor.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
-        self._templates.globals["static"] = lambda name: f"/static/{name}?v={self._static[name][2]}"
+        self.templates.globals["static"] = lambda name: f"/static/{name}?v={self._static[name][2]}"
 
     def routes(self) -> list[Route]:
         return [
-            Route("/", self._page(self._home)),
-            Route("/signin", self._open(self._sign_in), methods=["GET", "POST"]),
-            Route("/signout", self._open(self._sign_out), methods=["POST"]),
+            Route("/signin", self.open(self._sign_in), methods=["GET", "POST"]),
+            Route("/signout", self.open(self._sign_out), methods=["POST"]),
             Route("/todo", self._page(self._todo), methods=["GET", "POST"]),
             Route("/todo/list", self._page(self._list)),
             Route("/todo/events", self._page(self._events)),
@@ -81,48 +82,45 @@ class Pages:
 
     async def proven(self, request: Request) -> Credential:
         """Who sends a request from a page; one that changes something must show that a page of ours sent it."""
-        if request.method not in _SAFE and self._visits.session_cookie in request.cookies:
-            self._visits.check(request, request.headers.get(FORM_HEADER))
-        return await self._visits.credential(request)
+        if request.method not in _SAFE and self.visits.session_cookie in request.cookies:
+            self.visits.check(request, request.headers.get(FORM_HEADER))
+        return await self.visits.credential(request)
 
     def _page(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         """A page for those who signed in; others are sent to do so first."""
 
         async def shown(request: Request) -> Response:
             try:
-                credential = await self._visits.credential(request)
+                credential = await self.visits.credential(request)
             except Unauthenticated:
                 if request.url.path in ("/todo/list", "/todo/events"):
                     return Response("Sign in first", 401, HEADERS)
                 return RedirectResponse(f"/signin?next={quote(request.url.path)}", 303, HEADERS)
             return await page(request, credential)
 
-        return self._open(shown)
+        return self.open(shown)
 
-    def _open(self, page: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    def open(self, page: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         """A page for everybody, with what every page carries."""
 
         async def shown(request: Request) -> Response:
             try:
                 response = await page(request)
             except ShopfloorError as error:
-                response = self._html(request, "problem.html", _status(error), message=error.message, hint=error.hint)
+                response = self.html(request, "problem.html", _status(error), message=error.message, hint=error.hint)
             for name, value in HEADERS.items():
                 response.headers.setdefault(name, value)
-            return self._visits.welcome(request, response)
+            return self.visits.welcome(request, response)
 
         return shown
 
-    async def _home(self, request: Request, credential: Credential) -> Response:
-        return RedirectResponse("/todo", 303)
-
     async def _sign_in(self, request: Request) -> Response:
         if self._floor.settings.issuer:
-            return self._html(request, "signin.html", 200, next="/todo", name="", problem=None, closed=True)
+            return self.html(request, "signin.html", 200, next="/", name="", problem=None, closed=True)
         if request.method == "GET":
             after = _local(request.query_params.get("next"))
-            return self._html(request, "signin.html", 200, next=after, name="", problem=None, closed=False)
-        form = await self._form(request)
+            return self.html(request, "signin.html", 200, next=after, name="", problem=None, closed=False)
+        form = await self.form(request)
         name, after = form.get("name", ""), _local(form.get("next"))
         address = request.client.host if request.client else ""
         try:
@@ -130,28 +128,28 @@ class Pages:
         except (Unauthenticated, RateLimited) as error:
             status = 429 if isinstance(error, RateLimited) else 401
             shown = {"next": after, "name": name, "problem": error.message, "closed": False}
-            response = self._html(request, "signin.html", status, **shown)
+            response = self.html(request, "signin.html", status, **shown)
             if isinstance(error, RateLimited):
                 response.headers["Retry-After"] = str(error.facts["seconds"])
             return response
         response = RedirectResponse(after, 303)
-        self._visits.sign_in(request, response, token)
+        self.visits.sign_in(request, response, token)
         return response
 
     async def _sign_out(self, request: Request) -> Response:
-        await self._form(request)
-        if token := request.cookies.get(self._visits.session_cookie):
+        await self.form(request)
+        if token := request.cookies.get(self.visits.session_cookie):
             await asyncio.to_thread(self._floor.sessions.end, token)
         response = RedirectResponse("/signin", 303)
-        self._visits.sign_out(request, response)
+        self.visits.sign_out(request, response)
         return response
 
     async def _todo(self, request: Request, credential: Credential) -> Response:
         if request.method == "GET":
-            return self._html(
+            return self.html(
                 request, "todo.html", 200, credential, problem=None, **await self._shown(request, credential)
             )
-        form = await self._form(request)
+        form = await self.form(request)
         answer = await self._act(credential, form)
         if "text/x-fragment" in request.headers.get("accept", ""):
             body = {"success": True} if answer.error is None else answer.body
@@ -159,7 +157,7 @@ class Pages:
         if answer.error is None:
             return RedirectResponse(f"/todo?filter={_filter(form.get('filter'))}", 303)
         shown = await self._shown(request, credential)
-        return self._html(
+        return self.html(
             request, "todo.html", _status(answer.error), credential, problem=answer.body["error"], **shown
         )
 
@@ -176,10 +174,10 @@ class Pages:
         return await self._call(credential, tool, given)
 
     async def _list(self, request: Request, credential: Credential) -> Response:
-        return self._html(request, "list.html", 200, credential, **await self._shown(request, credential))
+        return self.html(request, "list.html", 200, credential, **await self._shown(request, credential))
 
     async def _chat(self, request: Request, credential: Credential) -> Response:
-        return self._html(request, "chat.html", 200, credential, **await self._shown(request, credential))
+        return self.html(request, "chat.html", 200, credential, **await self._shown(request, credential))
 
     async def _events(self, request: Request, credential: Credential) -> Response:
         """A line whenever the visitor's list changes; the page then looks at the list again."""
@@ -196,7 +194,7 @@ class Pages:
                 mark = self._floor.wake.mark()
                 yield "event: changed\ndata: {}\n\n"
                 await self._floor.wake.wait(topic, mark, _LOOK_EVERY)
-                await self._visits.credential(request)
+                await self.visits.credential(request)
         except Unauthenticated:
             yield "event: signed-out\ndata: {}\n\n"
         finally:
@@ -225,7 +223,7 @@ class Pages:
     async def _call(self, credential: Credential, tool: str, given: Json) -> Answer:
         return await self._floor.acall(Call(self._floor.toolsets["personal"], tool, given, credential, "web"))
 
-    async def _form(self, request: Request) -> dict[str, str]:
+    async def form(self, request: Request) -> dict[str, str]:
         """The fields of a form that one of our pages sent."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/x-www-form-urlencoded":
@@ -234,7 +232,7 @@ class Pages:
             form = dict(parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=50))
         except ValueError:
             raise InvalidInput("The form cannot be read") from None
-        self._visits.check(request, form.get(FORM_FIELD))
+        self.visits.check(request, form.get(FORM_FIELD))
         return form
 
     async def _file(self, request: Request) -> Response:
@@ -248,14 +246,18 @@ class Pages:
             return Response(status_code=304, headers=headers)
         return Response(content, media_type=kind, headers=headers)
 
-    def _html(
+    def html(
         self, request: Request, template: str, status: int, credential: Credential | None = None, **shown: Any
     ) -> Response:
-        known = {"csrf": self._visits.form_token(request), "path": request.url.path, "user": None, "signed_in": False}
+        known: Json = {"csrf": self.visits.form_token(request), "path": request.url.path, "user": None,
+                       "signed_in": False, "desk": False, "live": None, "badge": None}
         if credential is not None:
-            signed_in = self._visits.session_cookie in request.cookies
-            known |= {"user": self._user(credential), "signed_in": signed_in}
-        return HTMLResponse(self._templates.get_template(template).render(**known, **shown), status)
+            assert credential.trusted is not None
+            signed_in = self.visits.session_cookie in request.cookies
+            desk = self._floor.may(self._floor.toolsets["desk"], credential.trusted, "floor_overview")
+            user = credential.trusted.name if desk and credential.trusted.kind is not Kind.USER else self._user(credential)
+            known |= {"user": user, "signed_in": signed_in, "desk": desk}
+        return HTMLResponse(self.templates.get_template(template).render(**known | shown), status)
 
     def _user(self, credential: Credential) -> str:
         assert credential.trusted is not None
@@ -274,7 +276,7 @@ def _filter(given: str | None) -> str:
 
 def _local(path: str | None) -> str:
     """Where to go after signing in: a page of ours, whatever the address says."""
-    return path if path in ("/todo", "/chat") else "/todo"
+    return local(path, "/")
 
 
 def _status(error: ShopfloorError | None) -> int:
