@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
 
 from shopfloor.app import Floor, build
-from shopfloor.domain.actors import OPERATOR, Agent, Person, Principal, Token
+from shopfloor.domain.actors import OPERATOR, Agent, Kind, Person, Principal, Token
 from shopfloor.domain.times import DAY
 from shopfloor.errors import InvalidInput
 from shopfloor.gateways import passwords
@@ -119,6 +119,10 @@ class Shopfloor:
     def remove_user(self, name: str) -> Person:
         """The user, removed; added again within 30 days, the list is back."""
         return self.floor.administer(lambda work: people.remove(work, name))
+
+    def user(self, name: str) -> Principal:
+        """One user, as a principal."""
+        return Principal(Kind.USER, self.floor.look(lambda work: work.people.get(name)).name)
 
     def users(self) -> Iterator[Person]:
         """All users, by name."""

@@ -70,7 +70,7 @@ def overview(work: Work) -> Overview:
         more_seats=len(agents) > AGENTS,
         counts={state: counts[state] for state in STATES},
         runs=_runs(work),
-        waiting=_waiting(work),
+        waiting=waiting(work),
         dead_letters=dead,
         escalations=[each for each in work.escalations.page(ESCALATIONS) if work.now - each.last_at < HOUR],
         per_minute=work.the(Metrics).per_minute(),
@@ -97,7 +97,7 @@ def _state(work: Work, agent: Agent) -> str:
     return "silent" if silent and state == "BUSY" else _STATES[state]
 
 
-def _waiting(work: Work) -> int:
+def waiting(work: Work) -> int:
     """How much waits for a person: what is unread or unanswered, and what runs ask; up to 1,000 are counted."""
     return len(work.mail.page(HUMAN, "waiting", limit=_COUNTED)) + len(work.run_talk.pending(_COUNTED))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ def bars(
     """One bar for each (name, value, part that went wrong)."""
     top = max((value for _, value, _ in values), default=0) or 1
     width = 10 * max(len(values), 1)
-    drawn = [_svg_open(width, height + 16, label, "chart")]
+    drawn = [_svg_open(width, height + 1, label, "chart bars", "none")]
     drawn.append(f'<line class="axis" x1="0" y1="{height}.5" x2="{width}" y2="{height}.5"/>')
     for at, (name, value, wrong) in enumerate(values):
         tall = round(value / top * (height - 4), 1)
@@ -31,7 +32,7 @@ def bars(
         if wrong:
             drawn.append(f'<rect class="bad" x="{at * 10 + 1}" y="{height - bad:g}" width="8" height="{bad:g}" rx="1"/>')
         drawn.append("</g>")
-    drawn.append(f'<text class="tick" x="{width}" y="10" text-anchor="end">{top:g}</text></svg>')
+    drawn.append("</svg>")
     return Markup("".join(drawn))  # nosec B704: names are escaped above, the rest are numbers
 
 
@@ -57,16 +58,21 @@ def quantiles(p50: float | None, p95: float | None, p99: float | None, top: floa
     """Three marks on one line: where half, most and nearly all calls were answered."""
     if p50 is None or p95 is None or p99 is None:
         return Markup("")
-    scale = 120 / (top or 1)
+    p50_at, p95_at, p99_at = (_along(value, top) for value in (p50, p95, p99))
     label = f"p50 {p50:g} ms, p95 {p95:g} ms, p99 {p99:g} ms"
     return Markup(  # nosec B704: numbers only
         _svg_open(124, 14, label, "chart span")
         + f'<line class="axis" x1="2" y1="7.5" x2="122" y2="7.5"/>'
-        f'<line class="reach" x1="{2 + p50 * scale:.1f}" y1="7" x2="{2 + p99 * scale:.1f}" y2="7"/>'
-        f'<circle class="mark" cx="{2 + p50 * scale:.1f}" cy="7" r="3.5"/>'
-        f'<circle class="mark p95" cx="{2 + p95 * scale:.1f}" cy="7" r="3"/>'
-        f'<circle class="mark p99" cx="{2 + p99 * scale:.1f}" cy="7" r="2.5"/></svg>'
+        f'<line class="reach" x1="{p50_at:.1f}" y1="7" x2="{p99_at:.1f}" y2="7"/>'
+        f'<circle class="mark" cx="{p50_at:.1f}" cy="7" r="3.5"/>'
+        f'<circle class="mark p95" cx="{p95_at:.1f}" cy="7" r="3"/>'
+        f'<circle class="mark p99" cx="{p99_at:.1f}" cy="7" r="2.5"/></svg>'
     )
+
+
+def _along(value: float, top: float) -> float:
+    """Where a time lies between 0.1 ms and the longest one, each tenfold as far as the next."""
+    return 4 + 116 * max(0.0, math.log10(max(value, 0.1) * 10)) / max(math.log10(max(top, 1) * 10), 1)
 
 
 def graph(task: dict[str, Any], before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> Markup:
@@ -110,8 +116,8 @@ def _node(task: dict[str, Any], x: int, y: int, *, here: bool) -> str:
     )
 
 
-def _svg_open(width: float, height: float, label: str, kind: str) -> str:
+def _svg_open(width: float, height: float, label: str, kind: str, fit: str = "xMinYMin meet") -> str:
     return (
         f'<svg class="{kind}" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}"'
-        f' width="{width:g}" height="{height:g}" preserveAspectRatio="xMinYMin meet">'
+        f' width="{width:g}" height="{height:g}" preserveAspectRatio="{fit}">'
     )

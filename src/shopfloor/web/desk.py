@@ -116,6 +116,8 @@ class Desk:
         async def page(request: Request, visitor: Visitor) -> Response:
             given = {**dict(request.query_params), **{k: str(v) for k, v in request.path_params.items()}}
             found = await self._found(view, visitor, given)
+            if found["badge"] is None:
+                found["badge"] = (await visitor.ask("inbox_count"))["waiting"]
             address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
             return self._pages.html(
                 request, view.template, 200, visitor.credential, **found, fragment=False,

@@ -50,7 +50,7 @@ async def inbox(visitor: Visitor, given: Given) -> Json:
         "seen": seen,
         "show": "all" if done else "waiting",
         "agents": [agent["id"] for agent in agents if agent["retiredAt"] is None],
-        "badge": seen["unreadCount"] + len(seen["requests"]),
+        "badge": (await visitor.ask("inbox_count"))["waiting"],
     }
 
 

@@ -16,7 +16,7 @@ from shopfloor.repositories.work import Work
 from shopfloor.toolkit import Cursor, Json, Limit
 from shopfloor.toolsets.desk.inbox import Body, MailId, spell_mail
 from shopfloor.toolsets.desk.manners import toolset
-from shopfloor.usecases import loops, mail, mailroom
+from shopfloor.usecases import loops, mail, mailroom, overview
 
 REQUESTS = 100
 THREAD = 50
@@ -40,6 +40,12 @@ def waiting(work: Work, include_done: bool = False, limit: Limit = None, cursor:
         "requests": [_request(request) for request in work.run_talk.pending(REQUESTS)],
         "muted": [{"what": what, "until": iso(until)} for what, until in muted.items()],
     }
+
+
+@toolset.tool("inbox_count", read_only=True)
+def count(work: Work) -> Json:
+    """How much waits for a person."""
+    return {"waiting": overview.waiting(work)}
 
 
 @toolset.tool("inbox_show", read_only=True)
