@@ -7,7 +7,6 @@ arguments, as whom its callers act, who may call what, how it answers and how it
 from __future__ import annotations
 
 import inspect
-import json
 import math
 import re
 import typing
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic_core import to_json
 
 from shopfloor.domain.actors import Kind, Principal
 from shopfloor.domain.decisions import context_of
@@ -220,7 +220,7 @@ class Answer:
     @property
     def text(self) -> str:
         """The answer as a model reads it."""
-        return self.body if isinstance(self.body, str) else json.dumps(self.body, indent=1, ensure_ascii=False)
+        return self.body if isinstance(self.body, str) else to_json(self.body, indent=1).decode()
 
 
 def envelope(data: Any, call: Call) -> Json:

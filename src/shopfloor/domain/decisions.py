@@ -9,6 +9,7 @@ import re
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
@@ -46,7 +47,7 @@ _HINTS = (
     *("sfa_", "sfo_", "sfp_", "sfr_", "eyj", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat", "xox"),
     *("akia", "aiza"),
 )
-_SHORT_HINT = re.compile(r"\b[spr]k-")
+_SHORT_HINT = re.compile(r"(?:\b|\\[bfnrt]|\\u[0-9a-f]{4})[spr]k-")  # in JSON, what stands before may be an escape
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ def first_reference(at: int) -> int:
     return (at // 1000) << 21
 
 
+@lru_cache(maxsize=1024)
 def spell_reference(reference: int) -> str:
     """The reference as people read it out."""
     digits = "0123456789abcdefghijklmnopqrstuvwxyz"

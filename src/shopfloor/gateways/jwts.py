@@ -16,6 +16,7 @@ from shopfloor.errors import Unauthenticated, Unavailable
 from shopfloor.gateways.tokens import Issuer, Presented
 
 _OWN_ISSUER = "shopfloor"
+_UNREACHABLE = "The issuer's keys cannot be fetched; try again in a moment"
 _REQUIRED = ["exp", "iss", "aud", "sub"]
 _BY_KEY_TYPE = {"RSA": ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"], "EC": ["ES256", "ES384", "ES512"]}
 
@@ -85,13 +86,16 @@ class Keys:
         self._lock = threading.Lock()
         self._keys: dict[str | None, jwt.PyJWK] = {}
         self._fetched = float("-inf")
+        self._failed = False
 
     def find(self, id: str | None) -> jwt.PyJWK:
         """The key of that id, or the only key there is."""
         with self._lock:
-            if self._known(id) is None and time.monotonic() - self._fetched > 30:
+            if self._known(id) is None and time.monotonic() - self._fetched > (5 if self._failed else 30):
                 self._fetch()
             key = self._known(id)
+        if key is None and self._failed:
+            raise Unavailable(_UNREACHABLE)
         if key is None:
             raise Unauthenticated("The token is signed with a key that the issuer does not publish")
         return key
@@ -102,13 +106,14 @@ class Keys:
         return self._keys.get(id)
 
     def _fetch(self) -> None:
-        self._fetched = time.monotonic()
+        self._fetched, self._failed = time.monotonic(), True
         try:
             with urllib.request.urlopen(self.issuer.jwks_url, timeout=5) as answer:  # nosec B310: set by the operator
                 published = json.loads(answer.read(1_000_000))
             self._keys = {key.key_id: key for key in map(_public_key, published["keys"]) if key is not None}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Unavailable("The issuer's keys cannot be fetched; try again in a moment") from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Unavailable(_UNREACHABLE) from error
+        self._failed = False
 
 
 def _public_key(published: dict[str, Any]) -> jwt.PyJWK | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _PREFIXES = {Kind.AGENT: "sfa", Kind.OPERATOR: "sfo", Kind.RUN: "sfr", Kind.PAGE: "sfp"}
 _KINDS = {prefix: kind for kind, prefix in _PREFIXES.items()}
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
+_OPAQUE = re.compile(rf"(?P<kind>{'|'.join(_KINDS)})_(?P<id>[a-z0-9]{{1,64}})_(?P<secret>[A-Za-z0-9_-]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +44,12 @@ def mint(kind: Kind) -> tuple[str, str, bytes]:
 
 def read_opaque(token: str) -> Presented | None:
     """What an opaque token says, or None when it is not one of ours."""
-    prefix, _, rest = token.partition("_")
-    id, _, secret = rest.partition("_")
-    if prefix not in _KINDS or not id or not secret:
-        return None
-    return Presented(_KINDS[prefix], id, _digest(secret))
+    match = _OPAQUE.fullmatch(token)
+    return None if match is None else Presented(_KINDS[match["kind"]], match["id"], _digest(match["secret"]))
 
 
 def _digest(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
+    return hashlib.sha256(secret.encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)

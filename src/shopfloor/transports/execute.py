@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from pydantic_core import to_json
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -101,8 +101,7 @@ class Execute:
             headers |= challenge(self._floor, str(Request(scope).base_url), sent)
         if answer.call.replayed:
             headers["Idempotency-Replayed"] = "true"
-        body = json.dumps(enveloped(answer), ensure_ascii=False).encode()
-        await Response(body, status, headers, "application/json")(scope, receive, send)
+        await Response(to_json(enveloped(answer)), status, headers, "application/json")(scope, receive, send)
 
 
 def status_of(error: ShopfloorError | None) -> int:
