@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
+
+from tests.factory.processes import child
 
 CALLERS = 64
 
@@ -33,3 +36,21 @@ def test_a_claim_has_exactly_one_winner(team_anywhere):
 @pytest.mark.long
 def test_ten_thousand_claims_have_exactly_one_winner_each(team_anywhere):
     race(team_anywhere, 10_000)
+
+
+def test_processes_never_claim_the_same_task(tmp_path, database, team_anywhere):
+    team = team_anywhere
+    epic = team.epic()
+    tasks = [team.task(f"Task {number}", epicId=epic) for number in range(120)]
+    crews = [[team.hire(f"crew-{crew}-{number}") for number in range(4)] for crew in range(4)]
+    for name in [name for crew in crews for name in crew]:
+        team.call("sup", "mcp__epic__assign", epicId=epic, agentId=name)
+    with ExitStack() as stack:
+        children = [
+            stack.enter_context(child("tests.factory.child", "claim", str(tmp_path), database, *crew)) for crew in crews
+        ]
+        for one in children:
+            one.go()
+        won = [task for one in children for task in one.said()]
+    assert sorted(won) == sorted(tasks)
+    assert team.call("sup", "mcp__task__list", epicId=epic, state="REVIEW", limit=200)["count"] == 120
