@@ -22,8 +22,8 @@ _QUESTION = "mail, asker, options, deadline, answer, answered_by, answered_at, r
 
 _BOXES = {
     "all": "",
-    "unread": " AND receipt.read_at IS NULL",
-    "waiting": " AND (receipt.read_at IS NULL OR (receipt.wanted = 1 AND receipt.acted_at IS NULL))",
+    "unread": " AND read_at IS NULL",
+    "waiting": " AND (read_at IS NULL OR (wanted = 1 AND acted_at IS NULL))",
 }
 
 
@@ -103,9 +103,11 @@ class Mails:
     def page(self, recipient: Party, box: str, *, limit: int, before: int | None = None) -> list[Receipt]:
         """Mail of one inbox, newest first, with the beginnings of bodies; a box is all, unread or waiting."""
         rows = self._connection.all(
-            f"SELECT {_SHORT}, {_STATES} FROM {_RECEIPTS} WHERE receipt.workspace = :workspace"
-            f" AND receipt.recipient = :recipient{_BOXES[box]}"
-            f"{'' if before is None else ' AND receipt.mail < :before'} ORDER BY receipt.mail DESC LIMIT :limit",
+            f"WITH page AS MATERIALIZED (SELECT * FROM receipt WHERE workspace = :workspace"
+            f" AND recipient = :recipient{_BOXES[box]}"
+            f"{'' if before is None else ' AND mail < :before'} ORDER BY mail DESC LIMIT :limit)"
+            f" SELECT {_SHORT}, {_STATES} FROM page AS receipt JOIN mail"
+            " ON mail.workspace = receipt.workspace AND mail.id = receipt.mail ORDER BY receipt.mail DESC",
             workspace=self._workspace,
             recipient=recipient.key,
             limit=limit,
@@ -149,8 +151,8 @@ class Mails:
     def newest_unread(self, owner: Party) -> Party | None:
         """Who wrote the newest unread mail."""
         row = self._connection.one(
-            f"SELECT mail.sender FROM {_RECEIPTS} WHERE receipt.workspace = :workspace"
-            " AND receipt.recipient = :owner AND receipt.read_at IS NULL ORDER BY receipt.mail DESC LIMIT 1",
+            "SELECT sender FROM mail WHERE workspace = :workspace AND id = (SELECT mail FROM receipt"
+            " WHERE workspace = :workspace AND recipient = :owner AND read_at IS NULL ORDER BY mail DESC LIMIT 1)",
             workspace=self._workspace,
             owner=owner.key,
         )
