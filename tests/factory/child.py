@@ -30,7 +30,7 @@ def send(shop: Shopfloor, names: tuple[str, ...]) -> Any:
 
 def claim(shop: Shopfloor, names: tuple[str, ...]) -> Any:
     """What these agents claimed, one after the other, until nothing was left."""
-    won = []
+    won: list[str] = []
     while True:
         for name in names:
             answer = shop.call("factory", "mcp__task__claim", {}, name)["data"]

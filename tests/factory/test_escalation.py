@@ -144,7 +144,10 @@ def test_five_thousand_failures_are_at_most_fifty_mails(team, break_tool):
     mails = len(team.events("mail.sent"))
     assert 2 <= mails <= 50
     assert mails == len(human_inbox(team)) + team.call("sup", "mcp__mail__list_inbox")["unreadCount"]
-    assert any("of 91 kinds: see the log" in mail["body"] for mail in team.call("sup", "mcp__mail__list_inbox", limit=200)["mails"])
+    assert any(
+        "of 91 kinds: see the log" in mail["body"]
+        for mail in team.call("sup", "mcp__mail__list_inbox", limit=200)["mails"]
+    )
 
 
 def test_an_escalation_that_cannot_be_mailed_waits_and_does_not_escalate_itself(team, break_tool, monkeypatch):

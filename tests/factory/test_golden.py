@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,12 +104,11 @@ def _steady(answer: Any) -> Any:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def written(told: dict[str, list[Any]]) -> Iterator[None]:
+def written(told: dict[str, list[Any]]) -> None:
     if WRITING:
         for tool, steps in told.items():
             text = json.dumps(steps, indent=2, ensure_ascii=False)
             (GOLDEN / f"{tool}.json").write_text(text + "\n", "utf-8")
-    yield
 
 
 @pytest.mark.parametrize("tool", TOOLS)

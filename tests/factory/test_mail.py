@@ -293,7 +293,9 @@ def test_a_repeated_send_with_the_same_key_is_one_mail(team_anywhere):
     team = team_anywhere
     answers = []
     for _ in range(2):
-        call = team.shop._call("factory", "mcp__mail__send", {"toAgentId": "sup", "subject": "s", "body": "b"}, "w1", "python")
+        call = team.shop._call(
+            "factory", "mcp__mail__send", {"toAgentId": "sup", "subject": "s", "body": "b"}, "w1", "python"
+        )
         call.key = "only-once"
         answers.append(team.floor.call(call))
     assert answers[0].body["data"] == answers[1].body["data"]
@@ -303,7 +305,15 @@ def test_a_repeated_send_with_the_same_key_is_one_mail(team_anywhere):
 
 
 def test_hostile_text_comes_back_byte_for_byte(team_anywhere):
-    words = ["' OR 1=1 --", "'); DROP TABLE mail;--", "%27", "<script>1</script>", "\u202e\r\n\t", "{{7*7}}", ":name $1"]
+    words = [
+        "' OR 1=1 --",
+        "'); DROP TABLE mail;--",
+        "%27",
+        "<script>1</script>",
+        "\u202e\r\n\t",
+        "{{7*7}}",
+        ":name $1",
+    ]
     for text in words:
         id = send(team_anywhere, toAgentId="sup", subject=text, body=text)
         mail = team_anywhere.call("sup", "mcp__mail__read", mailId=id)

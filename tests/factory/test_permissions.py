@@ -31,7 +31,9 @@ IMPOSSIBLE = {"thereIsNoSuchArgument": True}
 
 
 def allowed(type: str, tool: str) -> bool:
-    return any(words == "*" or tool == words or (words[-1] == "_" and tool.startswith(words)) for words in PRINTED[type])
+    return any(
+        words == "*" or tool == words or (words[-1] == "_" and tool.startswith(words)) for words in PRINTED[type]
+    )
 
 
 @pytest.fixture(scope="module")

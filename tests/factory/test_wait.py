@@ -102,23 +102,22 @@ def test_many_wait_without_a_thread_each(tmp_path):
     with Team(tmp_path, running=True, calls=4) as team:
         names = [team.hire(f"agent-{number}") for number in range(50)]
 
-        async def crowd():
-            waiting = [
-                asyncio.create_task(team.shop.acall("factory", "mcp__mail__wait", {"timeoutSeconds": 55}, names[0]))
-            ]
-            for name in names[1:]:
-                while team.floor._under_way >= 2:
-                    await asyncio.sleep(0.001)
-                waiting.append(
-                    asyncio.create_task(team.shop.acall("factory", "mcp__mail__wait", {"timeoutSeconds": 55}, name))
-                )
-                await asyncio.sleep(0)
-            while team.floor._waiting < 50:
+        def ask(name, tool, **input):
+            return asyncio.create_task(team.shop.acall("factory", tool, input, name))
+
+        async def until(condition):
+            for _ in range(60_000):
+                if condition():
+                    return
                 await asyncio.sleep(0.001)
-            answer = await team.shop.acall(
-                "factory", "mcp__mail__send", {"to": names[:1], "subject": "s", "body": "b"}, "sup"
-            )
-            assert answer["success"] is True
+            raise AssertionError("this never became true")
+
+        async def crowd():
+            waiting = []
+            for number, name in enumerate(names):
+                waiting.append(ask(name, "mcp__mail__wait", timeoutSeconds=55))
+                await until(lambda: team.floor._waiting > number)  # noqa: B023 - used at once
+            assert (await ask("sup", "mcp__mail__send", to=names[:1], subject="s", body="b"))["success"] is True
             first = await asyncio.wait_for(waiting[0], 60)
             team.floor.interrupt()
             await asyncio.wait_for(asyncio.gather(*waiting[1:]), 60)

@@ -245,7 +245,9 @@ def _lost(work: Work, task: Task, fence: int | None = None) -> str:
     """What happened to a task that somebody thought was theirs."""
     stale = "" if fence is None else f" (your fence is {fence}, the task's is {task.fence})"
     if task.assignee == work.actor.name:
-        return f"Your claim of task-{task.number} is no longer the current one{stale}: it was claimed or given anew since"
+        return (
+            f"Your claim of task-{task.number} is no longer the current one{stale}: it was claimed or given anew since"
+        )
     holder = f", held by {task.assignee}" if task.assignee else ""
     notes = [note.body for note in work.tasks.comments(task.number, 20) if note.author == FLOOR.name]
     return f"You do not hold task-{task.number}{stale}: it is {task.state}{holder}. {''.join(notes[-1:])}".rstrip()
