@@ -32,7 +32,7 @@ def kept(store, **values):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "plain", "Grüße, 世界 🙂", "%s %(x)s %%", ":name ::text", "it's \"quoted\" \\ back", "tab\tnew\nline\r\x7f"],
+    ["", "plain", "Grüße, 世界 🙂", "%s %(x)s %%", ":name ::text", 'it\'s "quoted" \\ back', "tab\tnew\nline\r\x7f"],
 )
 def test_text_comes_back_as_it_was(store, text):
     assert kept(store, title=text) == (text,)

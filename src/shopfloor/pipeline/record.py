@@ -52,7 +52,7 @@ def write_invocation(work: Work, call: Call, *, open: bool = False) -> int | Non
     if call.opened is not None:
         return None
     return _write(
-        work, call, "invocation", context_of(call.input), call.started, process=work.process if open else None
+        work, call, "invocation", call.context, call.started, process=work.process if open else None
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shopfloor.domain.actors import SUPERVISOR, Kind
-from shopfloor.domain.decisions import Entry, context_of
+from shopfloor.domain.decisions import Entry, context_of, mask
 from shopfloor.domain.events import DecisionLogged
 from shopfloor.errors import PermissionDenied
 from shopfloor.repositories.work import Work
@@ -22,8 +22,8 @@ def log(work: Work, toolset: str, tool: str, title: str, body: str) -> int:
         actor=work.actor.key,
         toolset=toolset,
         tool=tool,
-        decision=title,
-        reasoning=body,
+        decision=mask(title),
+        reasoning=mask(body),
         context="{}",
         created_at=work.now,
     )
