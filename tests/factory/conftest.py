@@ -6,23 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.factory.team import Team
-from tests.postgres import PostgresServer
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of each engine."""
-    if request.param == "sqlite":
-        return f"sqlite://{tmp_path}/floor.db"
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.create_database()
 
 
 @pytest.fixture
