@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Literal
 
 from shopfloor.domain.mail import EXCERPT, Mail, MailNotFound, Party, Question, Receipt
 from shopfloor.errors import NotFound
@@ -18,13 +19,9 @@ _WHOLE = f"{_HEAD} mail.body, {_TAIL}"
 _SHORT = f"{_HEAD} substr(mail.body, 1, {EXCERPT + 1}), {_TAIL}"
 _STATES = "receipt.recipient, receipt.delivered_at, receipt.read_at, receipt.acted_at"
 _RECEIPTS = "receipt JOIN mail ON mail.workspace = receipt.workspace AND mail.id = receipt.mail"
-_QUESTION = "mail, asker, options, deadline, answer, answered_by, answered_at, reply"
+Box = Literal["all", "unread", "waiting"]
 
-_BOXES = {
-    "all": "",
-    "unread": " AND read_at IS NULL",
-    "waiting": " AND (read_at IS NULL OR (wanted = 1 AND acted_at IS NULL))",
-}
+_QUESTION = "mail, asker, options, deadline, answer, answered_by, answered_at, reply"
 
 
 class Mails:
@@ -100,11 +97,12 @@ class Mails:
         )
         return None if row is None else _receipt(row)
 
-    def page(self, recipient: Party, box: str, *, limit: int, before: int | None = None) -> list[Receipt]:
+    def page(self, recipient: Party, box: Box, *, limit: int, before: int | None = None) -> list[Receipt]:
         """Mail of one inbox, newest first, with the beginnings of bodies; a box is all, unread or waiting."""
         rows = self._connection.all(
             f"WITH page AS MATERIALIZED (SELECT * FROM receipt WHERE workspace = :workspace"
-            f" AND recipient = :recipient{_BOXES[box]}"
+            f" AND recipient = :recipient{' AND read_at IS NULL' if box == 'unread' else ''}"
+            f"{' AND (read_at IS NULL OR (wanted = 1 AND acted_at IS NULL))' if box == 'waiting' else ''}"
             f"{'' if before is None else ' AND mail < :before'} ORDER BY mail DESC LIMIT :limit)"
             f" SELECT {_SHORT}, {_STATES} FROM page AS receipt JOIN mail"
             " ON mail.workspace = receipt.workspace AND mail.id = receipt.mail ORDER BY receipt.mail DESC",
