@@ -144,12 +144,12 @@ class Agents:
         )
         return [_agent(row) for row in rows]
 
-    def _set(self, name: str, now: int, **changes: int | None) -> None:
+    def _set(self, agent: str, now: int, **changes: int | None) -> None:
         self._connection.execute(
-            f"UPDATE agent SET {''.join(f'{column} = :{column}, ' for column in changes)}updated_at = :now"
-            " WHERE workspace = :workspace AND name = :name",
+            f"UPDATE agent SET {''.join(f'{name} = :{name}, ' for name in changes)}updated_at = :now"
+            " WHERE workspace = :workspace AND name = :agent",
             workspace=self._workspace,
-            name=name,
+            agent=agent,
             now=now,
             **changes,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Literal
 
 from shopfloor.domain.mail import EXCERPT, Mail, MailNotFound, Party, Question, Receipt
 from shopfloor.errors import NotFound
@@ -18,13 +19,9 @@ _WHOLE = f"{_HEAD} mail.body, {_TAIL}"
 _SHORT = f"{_HEAD} substr(mail.body, 1, {EXCERPT + 1}), {_TAIL}"
 _STATES = "receipt.recipient, receipt.delivered_at, receipt.read_at, receipt.acted_at"
 _RECEIPTS = "receipt JOIN mail ON mail.workspace = receipt.workspace AND mail.id = receipt.mail"
-_QUESTION = "mail, asker, options, deadline, answer, answered_by, answered_at, reply"
+Box = Literal["all", "unread", "waiting"]
 
-_BOXES = {
-    "all": "",
-    "unread": " AND receipt.read_at IS NULL",
-    "waiting": " AND (receipt.read_at IS NULL OR (receipt.wanted = 1 AND receipt.acted_at IS NULL))",
-}
+_QUESTION = "mail, asker, options, deadline, answer, answered_by, answered_at, reply"
 
 
 class Mails:
@@ -100,12 +97,15 @@ class Mails:
         )
         return None if row is None else _receipt(row)
 
-    def page(self, recipient: Party, box: str, *, limit: int, before: int | None = None) -> list[Receipt]:
+    def page(self, recipient: Party, box: Box, *, limit: int, before: int | None = None) -> list[Receipt]:
         """Mail of one inbox, newest first, with the beginnings of bodies; a box is all, unread or waiting."""
         rows = self._connection.all(
-            f"SELECT {_SHORT}, {_STATES} FROM {_RECEIPTS} WHERE receipt.workspace = :workspace"
-            f" AND receipt.recipient = :recipient{_BOXES[box]}"
-            f"{'' if before is None else ' AND receipt.mail < :before'} ORDER BY receipt.mail DESC LIMIT :limit",
+            f"WITH page AS MATERIALIZED (SELECT * FROM receipt WHERE workspace = :workspace"
+            f" AND recipient = :recipient{' AND read_at IS NULL' if box == 'unread' else ''}"
+            f"{' AND (read_at IS NULL OR (wanted = 1 AND acted_at IS NULL))' if box == 'waiting' else ''}"
+            f"{'' if before is None else ' AND mail < :before'} ORDER BY mail DESC LIMIT :limit)"
+            f" SELECT {_SHORT}, {_STATES} FROM page AS receipt JOIN mail"
+            " ON mail.workspace = receipt.workspace AND mail.id = receipt.mail ORDER BY receipt.mail DESC",
             workspace=self._workspace,
             recipient=recipient.key,
             limit=limit,
@@ -188,8 +188,8 @@ class Mails:
     def newest_unread(self, owner: Party) -> Party | None:
         """Who wrote the newest unread mail."""
         row = self._connection.one(
-            f"SELECT mail.sender FROM {_RECEIPTS} WHERE receipt.workspace = :workspace"
-            " AND receipt.recipient = :owner AND receipt.read_at IS NULL ORDER BY receipt.mail DESC LIMIT 1",
+            "SELECT sender FROM mail WHERE workspace = :workspace AND id = (SELECT mail FROM receipt"
+            " WHERE workspace = :workspace AND recipient = :owner AND read_at IS NULL ORDER BY mail DESC LIMIT 1)",
             workspace=self._workspace,
             owner=owner.key,
         )

@@ -299,16 +299,14 @@ class Tasks:
 
     def left_by_silent(self, before: int, limit: int) -> list[Task]:
         """Tasks whose holder has not been heard of since then, and was not given them since either."""
-        columns = ", ".join(f"task.{name.strip()}" for name in _COLUMNS.split(","))
         rows = self._connection.all(
-            f"SELECT {columns} FROM task JOIN agent ON agent.workspace = task.workspace AND agent.name = task.assignee"
-            " WHERE task.workspace = :workspace AND task.kind = :kind AND task.state IN ('ASSIGNED', 'IN_PROGRESS')"
-            " AND task.deleted_at IS NULL AND task.updated_at < :before AND agent.last_active_at < :before"
-            " AND coalesce(agent.waiting_until, 0) < :before ORDER BY task.assignee, task.number LIMIT :limit",
-            workspace=self._bound["workspace"],
-            kind=self._bound["kind"],
+            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND state IN ('ASSIGNED', 'IN_PROGRESS')"
+            " AND deleted_at IS NULL AND updated_at < :before AND EXISTS (SELECT 1 FROM agent"
+            " WHERE agent.workspace = task.workspace AND agent.name = task.assignee AND last_active_at < :before"
+            " AND coalesce(waiting_until, 0) < :before) ORDER BY assignee, number LIMIT :limit",
             before=before,
             limit=limit,
+            **self._bound,
         )
         return [_task(row) for row in rows]
 

@@ -11,7 +11,7 @@ from typing import Any
 from shopfloor.domain.actors import ORCHESTRATOR, SUPERVISOR, Agent, Kind
 from shopfloor.domain.epics import EpicState
 from shopfloor.domain.events import EpicChanged
-from shopfloor.domain.mail import agent_party
+from shopfloor.domain.mail import FLOOR, agent_party
 from shopfloor.domain.tasks import BoardKind, State, Task, check_move
 from shopfloor.errors import InvalidInput, PermissionDenied, WrongState
 from shopfloor.repositories.work import Work
@@ -19,6 +19,7 @@ from shopfloor.usecases import mail, tasks
 
 LEADERS = (SUPERVISOR, ORCHESTRATOR)
 
+_STOP = "Stop working on it; get another task: mcp__task__claim"
 _IN_HAND = (State.ASSIGNED, State.IN_PROGRESS)
 
 
@@ -35,7 +36,7 @@ def task_of(work: Work, number: int | None) -> Task:
     task = current_task(work) if number is None else work.tasks.get(number)
     work.task = task.number
     if work.actor.role not in LEADERS and task.assignee != work.actor.name:
-        raise WrongState(_lost(task), task=f"task-{task.number}")
+        raise WrongState(_lost(work, task), hint=_STOP, task=f"task-{task.number}")
     return task
 
 
@@ -145,7 +146,7 @@ def assign(work: Work, number: int, name: str) -> Task:
 def report(work: Work, task: Task, state: State, *, fence: int | None, comment: str | None, **facts: Any) -> Task:
     """The task in its new state, as the caller says who holds it or leads."""
     if fence is not None and fence != task.fence:
-        raise WrongState(_lost(task, fence), task=f"task-{task.number}", fence=task.fence)
+        raise WrongState(_lost(work, task, fence), hint=_STOP, task=f"task-{task.number}", fence=task.fence)
     if state is State.COMPLETED and work.actor.kind is Kind.AGENT and work.actor.role not in LEADERS:
         raise PermissionDenied(
             "Only a supervisor or orchestrator completes a task", hint="Move it to REVIEW, and they will look at it"
@@ -218,7 +219,7 @@ def give_back(work: Work, task: Task, reason: str) -> Task:
         task.number, work.now, state=state.value, assignee=task.assignee if failed else None, fence=task.fence + 1
     )
     let_go(work, task.assignee, task.number)
-    work.tasks.add_comment(task.number, "shopfloor", f"{state.value}: {reason}", work.now)
+    work.tasks.add_comment(task.number, FLOOR.name, f"{state.value}: {reason}", work.now)
     work.decisions.add(
         reference=work.reference,
         kind="recovery",
@@ -242,11 +243,13 @@ def _tell_holder(work: Work, task: Task, subject: str, body: str) -> None:
         mail.tell(work, [agent_party(task.assignee)], subject[:200], body or "No comment was given.", about=by)
 
 
-def _lost(task: Task, fence: int | None = None) -> str:
+def _lost(work: Work, task: Task, fence: int | None = None) -> str:
     """What happened to a task that somebody thought was theirs."""
+    stale = "" if fence is None else f" (your fence is {fence}, the task's is {task.fence})"
+    if task.assignee == work.actor.name:
+        return (
+            f"Your claim of task-{task.number} is no longer the current one{stale}: it was claimed or given anew since"
+        )
     holder = f", held by {task.assignee}" if task.assignee else ""
-    old = f" (your fence {fence} is old, it is {task.fence} now)" if fence is not None else ""
-    return (
-        f"You do not hold task-{task.number}{old}: it is {task.state}{holder}. It was returned to the queue after "
-        "silence, given to another agent, or never yours; stop working on it"
-    )
+    notes = [note.body for note in work.tasks.comments(task.number, 20) if note.author == FLOOR.name]
+    return f"You do not hold task-{task.number}{stale}: it is {task.state}{holder}. {''.join(notes[-1:])}".rstrip()

@@ -22,6 +22,7 @@ from shopfloor.domain.mail import (
     type_of,
 )
 from shopfloor.errors import InvalidInput
+from shopfloor.repositories.mail import Box
 from shopfloor.repositories.work import Work
 
 LIST_INBOX = "mcp__mail__list_inbox"
@@ -166,7 +167,7 @@ def _acted(work: Work, number: int) -> None:
     work.mail.act(owner, number, work.now)
 
 
-def page(work: Work, box: str, limit: int, before: int | None) -> list[Receipt]:
+def page(work: Work, box: Box, limit: int, before: int | None) -> list[Receipt]:
     """The caller's mail, newest first. What the caller gets to see counts as delivered."""
     owner = party_of(work.actor)
     receipts = work.mail.page(owner, box, limit=limit, before=before)
