@@ -17,6 +17,7 @@ from typing import TypeVar
 from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event
 from shopfloor.background.housekeeping import Housekeeper, chores
 from shopfloor.background.wake import Wake
+from shopfloor.domain import todos
 from shopfloor.domain.actors import AGENT_TYPES, LOCAL, OPERATOR, Kind, Principal
 from shopfloor.domain.decisions import context_of, spell_reference
 from shopfloor.domain.times import DAY, SECOND
@@ -57,6 +58,7 @@ RATE_LIMITS: dict[str, int] = {}
 SUBSCRIBERS: Sequence[Subscriber] = ()
 
 now = clock.now
+topic_of = todos.topic_of
 
 T = TypeVar("T")
 
