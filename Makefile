@@ -5,7 +5,7 @@
 # Everything is made inside the checkout: .venv, .cache and tests/clients/node_modules.
 
 .DEFAULT_GOAL := serve
-.PHONY: setup serve test test-long check bench clients system-packages
+.PHONY: setup serve test test-long check bench docs clients system-packages
 
 PYTHON ?= python3
 VENV   := .venv
@@ -33,6 +33,9 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(wildcard src tests bench)
 	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src
+
+docs: setup
+	@$(BIN)/shopfloor tools --markdown > docs/tools.md
 
 bench: setup system-packages
 	@$(BIN)/python -m bench $(ARGS)

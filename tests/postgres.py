@@ -66,11 +66,11 @@ class PostgresServer:
 
     def halt(self) -> None:
         """Stop at once, as in a crash; `start` brings the server back with its databases."""
-        self._end(signal.SIGQUIT)
+        self._end()
 
     def stop(self) -> None:
         """Stop, and leave nothing behind."""
-        self._end(signal.SIGINT)
+        self._end()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def log(self) -> str:
@@ -90,12 +90,15 @@ class PostgresServer:
             "shared_buffers": "32MB",
             "dynamic_shared_memory_type": "mmap",
             "log_min_messages": "warning",
+            "autovacuum": "off",
+            "wal_level": "minimal",
+            "max_wal_senders": 0,
         }
         return [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
 
-    def _end(self, how: signal.Signals) -> None:
+    def _end(self) -> None:
         if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(how)
+            self._process.send_signal(signal.SIGQUIT)
             self._process.wait(PATIENCE)
         self._process = None
 

@@ -19,9 +19,9 @@ from shopfloor.background.housekeeping import Housekeeper, chores
 from shopfloor.background.wake import Wake
 from shopfloor.domain import todos
 from shopfloor.domain.actors import AGENT_TYPES, LOCAL, OPERATOR, Kind, Principal
-from shopfloor.domain.decisions import context_of, spell_reference
+from shopfloor.domain.decisions import spell_reference
 from shopfloor.domain.times import DAY, SECOND
-from shopfloor.errors import BadSettings, ShopfloorError, StartRefused, TooBusy
+from shopfloor.errors import BadSettings, ShopfloorError, StartRefused, TooBusy, Unavailable
 from shopfloor.gateways import clock
 from shopfloor.gateways.metrics import Metrics
 from shopfloor.gateways.tokens import Issuer, UserTokens
@@ -31,7 +31,7 @@ from shopfloor.pipeline.identify import Identity, identify
 from shopfloor.pipeline.limit import limit
 from shopfloor.pipeline.perform import Perform
 from shopfloor.pipeline.permit import permit
-from shopfloor.pipeline.record import record
+from shopfloor.pipeline.record import record, write_error
 from shopfloor.pipeline.refuse import refuse
 from shopfloor.pipeline.retry import retry
 from shopfloor.pipeline.validate import validate
@@ -62,6 +62,7 @@ topic_of = todos.topic_of
 
 T = TypeVar("T")
 
+_GONE = Unavailable("The caller went away before there was an answer")
 _calls = logging.getLogger("shopfloor.calls")
 
 
@@ -85,6 +86,7 @@ class Floor:
     _under_way: int = field(default=0, init=False)
     _waiting: int = field(default=0, init=False)
     _stopping: bool = field(default=False, init=False)
+    _stopped: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._hands = ThreadPoolExecutor(self.settings.calls, thread_name_prefix="shopfloor-call")
@@ -107,15 +109,20 @@ class Floor:
         self.dispatcher.start()
 
     def stop(self) -> None:
-        """End it again; everything that was handed in is durable afterwards."""
+        """End it again; everything that was handed in is durable afterwards. To end it twice is fine."""
+        if self._stopped:
+            return
+        self._stopped = True
         self.interrupt()
         self._hands.shutdown(wait=True)
         if self.dispatcher.running:
             self.wake.stop()
             self.dispatcher.stop()
             self.housekeeper.stop()
-        self.works.store.flush()
-        self.works.store.close()
+        try:
+            self.works.store.flush()
+        finally:
+            self.works.store.close()
 
     def interrupt(self) -> None:
         """Calls that wait give the answer of their deadline, now."""
@@ -128,27 +135,26 @@ class Floor:
             mark = self.wake.mark()
             outcome = self.walk(call)
             if isinstance(outcome, Answer):
-                return outcome
+                return self._ended(outcome)
+            if self.wake.start():
+                continue  # nothing was heard yet: look once more, then wait
             self.wake.wait_here(outcome.topic, mark, self._remaining(call, outcome))
 
     async def acall(self, call: Call) -> Answer:
         """Walk the way off the event loop. A call that waits holds no thread and no place among those under way."""
         while True:
             mark = self.wake.mark()
-            if self._under_way >= self.settings.calls:
+            if call.waited is None and self._full(call):
                 return self.turn_away(call)
-            self._under_way += 1
-            try:
-                outcome = await asyncio.get_running_loop().run_in_executor(self._hands, self.walk, call)
-            finally:
-                self._under_way -= 1
+            outcome = await self._walked(call)
             if isinstance(outcome, Answer):
-                return outcome
-            if self._waiting >= self.settings.waits:
-                return self.turn_away(call)
+                return self._ended(outcome)
             self._waiting += 1
             try:
                 await self.wake.wait(outcome.topic, mark, self._remaining(call, outcome))
+            except asyncio.CancelledError:
+                self._close(call, _GONE)
+                raise
             finally:
                 self._waiting -= 1
 
@@ -157,12 +163,40 @@ class Floor:
         """Whether what goes on and on has to end now."""
         return self._stopping
 
+    async def _walked(self, call: Call) -> Answer | Waiting:
+        walking = self._hands.submit(self.walk, call)
+        self._under_way += 1
+        try:
+            return await asyncio.wrap_future(walking)
+        except asyncio.CancelledError:
+            walking.add_done_callback(lambda done: None if done.cancelled() else self._close(call, _GONE))
+            raise
+        finally:
+            self._under_way -= 1
+
+    def _full(self, call: Call) -> bool:
+        """Whether there is no place for a new call; one that has waited is let in, for its log entry is open."""
+        tool = call.toolset.tools.get(call.name)
+        waits = tool is not None and tool.waits
+        return self._under_way >= self.settings.calls or (waits and self._waiting >= self.settings.waits)
+
     def turn_away(self, call: Call) -> Answer:
         """The answer to a call too many."""
         error = TooBusy(hint="Try again in a second")
         call.finished = clock.now()
-        self.metrics.called(call.toolset.name, call.name, error.code, 0)
+        self.metrics.called(call.toolset.name, _counted_as(call), error.code, 0)
         return Answer(call.toolset.refuse(error, call), call, error)
+
+    def _ended(self, answer: Answer) -> Answer:
+        if answer.error is not None:
+            self._close(answer.call, answer.error)
+        return answer
+
+    def _close(self, call: Call, error: ShopfloorError) -> None:
+        """Close the row of a call that waited, and that ends where the pipeline does not see it."""
+        if call.opened is not None and not call.logged:
+            call.logged = True
+            self.works.later(lambda work: write_error(work, call, error, work.now), OPERATOR, call.reference)
 
     def _remaining(self, call: Call, waiting: Waiting) -> float:
         if self._stopping:
@@ -197,8 +231,11 @@ class Floor:
         return actor
 
     def administer(self, fn: Callable[[Work], T]) -> T:
-        """Do something that only the operator may do, in one work."""
-        return self.works.write(fn, OPERATOR)
+        """Do something that only the operator may do, in one work. It counts at once: nobody is remembered."""
+        try:
+            return self.works.write(fn, OPERATOR)
+        finally:
+            self.identity.forget()
 
     def look(self, fn: Callable[[Work], T]) -> T:
         """Look at something as the operator."""
@@ -283,6 +320,11 @@ def build(
     return floor
 
 
+def issue_operator_token(floor: Floor) -> str:
+    """A new token for the operator."""
+    return floor.administer(identities.issue_for_operator)
+
+
 def check_profile(settings: Settings, toolsets: dict[str, Toolset]) -> None:
     """Refuse a profile that names no toolset, or in which two names collide."""
     owner: dict[str, str] = {}
@@ -330,7 +372,7 @@ def _began(call: Call) -> None:
             extra={
                 "tool": call.name,
                 "toolset": call.toolset.name,
-                "parameters": context_of(call.input)[:1000],
+                "parameters": call.context[:1000],
                 "door": call.door,
                 "session": call.session,
                 "reference": spell_reference(call.reference),
@@ -340,8 +382,7 @@ def _began(call: Call) -> None:
 
 def _ended(metrics: Metrics, call: Call, error: ShopfloorError | None) -> None:
     duration = call.finished - call.started
-    name = call.name if call.tool is not None or call.name in call.toolset.tools else "unknown"
-    metrics.called(call.toolset.name, name, error.code if error else "ok", duration / SECOND)
+    metrics.called(call.toolset.name, _counted_as(call), error.code if error else "ok", duration / SECOND)
     if _calls.isEnabledFor(logging.INFO):
         _calls.info(
             "call ended",
@@ -357,6 +398,11 @@ def _ended(metrics: Metrics, call: Call, error: ShopfloorError | None) -> None:
                 "reference": spell_reference(call.reference),
             },
         )
+
+
+def _counted_as(call: Call) -> str:
+    """The tool; names that callers made up are counted as one."""
+    return call.name if call.name in call.toolset.tools else "unknown"
 
 
 def _described(toolset: Toolset, tool: Tool, for_model: bool) -> Json:

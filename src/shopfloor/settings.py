@@ -36,7 +36,9 @@ class Settings(BaseModel):
     workspace: str = Field("default", min_length=1, max_length=100, description="Keeps teams apart on one database.")
     host: str = Field("127.0.0.1", description="The address to listen on.")
     port: int = Field(3001, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
-    profile: Names = Field(("factory", "todo"), description="The toolsets that /mcp and /mcp/execute serve.")
+    profile: Names = Field(
+        ("factory", "todo"), min_length=1, description="The toolsets that /mcp and /mcp/execute serve."
+    )
     allowed_hosts: Names = Field((), description="Further names that clients may call this server by.")
     allowed_origins: Names = Field((), description="Web pages (scheme://host:port) that may call this server.")
     issuer: str | None = Field(None, description="The OAuth issuer that signs the tokens of users.")
@@ -66,9 +68,9 @@ class Settings(BaseModel):
 
     def __init__(self, **given: Any) -> None:
         environment = _environment()
-        project = Path(given.get("project") or environment.get("project") or _project_root()).resolve()
+        project = _path("project", given.get("project") or environment.get("project") or _project_root()).resolve()
         values = _config_file(project) | environment | given | {"project": project}
-        values["data"] = project / Path(values.get("data") or DATA).expanduser()
+        values["data"] = project / _path("data", values.get("data") or DATA)
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -116,6 +118,13 @@ class Settings(BaseModel):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+def _path(name: str, value: Any) -> Path:
+    try:
+        return Path(value).expanduser()
+    except (TypeError, RuntimeError):
+        raise BadSettings(f"{name}: Input should be a path (given: {value!r})") from None
 
 
 def _config_file(project: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ arguments, as whom its callers act, who may call what, how it answers and how it
 from __future__ import annotations
 
 import inspect
-import json
+import math
 import re
 import typing
 from collections.abc import Callable, Mapping
@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic_core import to_json
 
 from shopfloor.domain.actors import Kind, Principal
+from shopfloor.domain.decisions import context_of
 from shopfloor.domain.times import iso
 from shopfloor.errors import InvalidInput, ShopfloorError
 
@@ -27,6 +29,7 @@ WAITED = "waited"
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _INTEGER_LIMIT = 2**63
+_PROBLEMS_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,18 @@ class Call:
     notice: str | None = None
     finished: int = 0
     size: int | None = None
+    _context: str | None = None
+
+    def __post_init__(self) -> None:
+        if not _TOOL_NAME.fullmatch(self.name):
+            self.name = _presentable(self.name)
+
+    @property
+    def context(self) -> str:
+        """The input as the log keeps it."""
+        if self._context is None:
+            self._context = context_of(self.input)
+        return self._context
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +207,7 @@ class Answer:
     @property
     def text(self) -> str:
         """The answer as a model reads it."""
-        return self.body if isinstance(self.body, str) else json.dumps(self.body, indent=1, ensure_ascii=False)
+        return self.body if isinstance(self.body, str) else to_json(self.body, indent=1).decode()
 
 
 def envelope(data: Any, call: Call) -> Json:
@@ -202,13 +217,18 @@ def envelope(data: Any, call: Call) -> Json:
 
 def refusal_envelope(error: ShopfloorError, message: str, call: Call) -> Json:
     """The same for a refusal, with the message in the words of the call's own toolset."""
+    return refusal(error, message, call.finished)
+
+
+def refusal(error: ShopfloorError, message: str, at: int) -> Json:
+    """The same where there was no call yet."""
     details = {key: value for key, value in error.facts.items() if key not in ("given", "rule")}
     if error.hint:
         details["hint"] = error.hint
     return {
         "success": False,
         "error": {"code": error.code, "message": message, "details": details},
-        "timestamp": iso(call.finished),
+        "timestamp": iso(at),
     }
 
 
@@ -228,6 +248,12 @@ def camel(name: str) -> str:
     """to_agent_id as toAgentId."""
     head, *rest = name.split("_")
     return head + "".join(part.capitalize() for part in rest)
+
+
+def _presentable(name: str) -> str:
+    """A name that a caller made up, as the log can keep it and a refusal can say it; no tool is called that."""
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name[:100])
+    return shown if len(name) <= 100 else f"{shown}…"
 
 
 def _same(name: str, other: str) -> bool:
@@ -295,6 +321,8 @@ def _refuse_unstorable(value: Any, depth: int = 0) -> None:
             value.encode()
         except UnicodeEncodeError:
             raise InvalidInput("Text must not contain half a surrogate pair", rule="surrogate") from None
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput("Numbers must be finite", rule="finite_number")
     elif isinstance(value, int) and not -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
         raise InvalidInput("Integers must fit into 64 bits", rule="int_range")
     elif isinstance(value, Mapping | list):
@@ -307,15 +335,16 @@ def _refuse_unstorable(value: Any, depth: int = 0) -> None:
 
 
 def _explained(error: ValidationError, tool: Tool) -> InvalidInput:
-    problems = [_problem(item, tool) for item in error.errors(include_url=False, include_context=True)]
+    found = error.errors(include_url=False, include_context=True)
+    problems = [_problem(item, tool) for item in found[:_PROBLEMS_NAMED]]
     first = problems[0]
-    message = "; ".join(problem["problem"] for problem in problems[:5])
-    given = error.errors(include_url=False)[0].get("input")
+    message = "; ".join(problem["problem"] for problem in problems)
+    given = found[0].get("input")
     return InvalidInput(message, field=first["field"], rule=first["rule"], given=given, problems=problems)
 
 
 def _problem(item: Any, tool: Tool) -> Json:
-    where = ".".join(str(part) for part in item["loc"]) or "input"
+    where = _presentable(".".join(str(part) for part in item["loc"]) or "input")
     rule = item["type"]
     if rule == "extra_forbidden":
         allowed = ", ".join(tool.schema["properties"]) or "none"

@@ -7,11 +7,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from shopfloor.store.database import Connection, Store
+from shopfloor.store.database import Connection, Row, Store
 
 HERE = Path(__file__).resolve().parent
 MIGRATIONS = HERE / "migrations"
@@ -36,6 +37,24 @@ def titles(store: Store) -> list[str]:
     return [title for (title,) in store.read(lambda conn: conn.all("SELECT title FROM thing ORDER BY id"))]
 
 
+def only(row: Row | None) -> Any:
+    """The first value of a row that must be there."""
+    assert row is not None
+    return row[0]
+
+
+class Undone(Exception):
+    """Raised by the tests to undo something."""
+
+
+@contextmanager
+def undone(conn: Connection) -> Iterator[None]:
+    """A savepoint that ends badly."""
+    with suppress(Undone), conn.savepoint():
+        yield
+        raise Undone
+
+
 def until(condition: Callable[[], Any]) -> Any:
     """The first true value of the condition. The limit only ends a test that would hang."""
     limit = time.monotonic() + PATIENCE
@@ -52,7 +71,7 @@ def together(*functions: Callable[[], Any]) -> list[Any]:
     def run(place: int) -> None:
         try:
             answers[place] = functions[place]()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it is an answer
             answers[place] = error
 
     threads = [threading.Thread(target=run, args=(place,)) for place in range(len(functions))]
@@ -73,7 +92,7 @@ class Busy:
         self._free = threading.Event()
         self._thread = threading.Thread(target=lambda: store.write(self._wait))
 
-    def __enter__(self) -> Busy:
+    def __enter__(self) -> Self:
         self._thread.start()
         assert self._inside.wait(PATIENCE)
         return self
@@ -90,23 +109,33 @@ class Busy:
         assert self._free.wait(PATIENCE)
 
 
-def child(command: str, url: str, *arguments: str) -> subprocess.Popen[str]:
-    """A process of its own that runs one of the functions of child.py, ready to go when it says so."""
-    source = HERE.parent.parent / "src"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.store.child", command, url, *arguments],
-        cwd=HERE.parent.parent,
-        env=os.environ | {"PYTHONPATH": str(source)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
+class Child:
+    """A process of its own that runs one of the functions of child.py, from `go` on."""
 
+    def __init__(self, command: str, url: str, *arguments: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.store.child", command, url, *arguments],
+            cwd=HERE.parent.parent,
+            env=os.environ | {"PYTHONPATH": str(HERE.parent.parent / "src")},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.line() == "ready\n"
 
-def go(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write("go\n")
-    process.stdin.flush()
+    def go(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+
+    def line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def rest(self) -> list[str]:
+        """The whole lines it still says, until it has ended."""
+        said, _ = self._process.communicate(timeout=PATIENCE)
+        return [line for line in said.splitlines(keepends=True) if line.endswith("\n")]
+
+    def kill(self) -> None:
+        self._process.kill()

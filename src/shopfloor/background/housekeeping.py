@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from shopfloor.domain.actors import OPERATOR
 from shopfloor.domain.times import DAY
@@ -50,10 +51,12 @@ class Housekeeper:
         self._chores = chores
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._register: Callable[[Work], int]
 
     def start(self, kind: str, url: str | None = None) -> None:
         """Register this process and begin."""
-        self._works.process = self._works.write(lambda work: processes.register(work, kind, url), OPERATOR)
+        self._register = partial(processes.register, kind=kind, url=url)
+        self._works.process = self._works.write(self._register, OPERATOR)
         self._thread = threading.Thread(target=self._run, name="shopfloor-housekeeper", daemon=True)
         self._thread.start()
 
@@ -75,13 +78,25 @@ class Housekeeper:
                 return
 
     def _beat(self, beat: int) -> None:
+        self._do("heartbeat", self.show_life)
+        for chore in self._chores:
+            if beat % chore.every == 0:
+                self._do(chore.name, lambda chore=chore: self.keep(chore))  # type: ignore[misc]
+
+    def _do(self, name: str, deed: Callable[[], object]) -> None:
+        try:
+            deed()
+        except ShopfloorError as error:
+            _log.warning("%s: %s", name, error)
+
+    def show_life(self) -> None:
+        """Beat. Who was silent for so long that others took it for dead comes back under a new number."""
         process = self._works.process
         assert process is not None
-        due = [chore for chore in self._chores if beat % chore.every == 0]
-        for name, do in [("heartbeat", lambda work: work.processes.beat(process, work.now))] + [
-            (chore.name, chore.do) for chore in due
-        ]:
-            try:
-                self._works.write(do, OPERATOR)
-            except ShopfloorError as error:
-                _log.warning("%s: %s", name, error)
+        if not self._works.write(lambda work: work.processes.beat(process, work.now), OPERATOR):
+            self._works.process = self._works.write(self._register, OPERATOR)
+
+    def keep(self, chore: Chore) -> None:
+        """Do a chore until nothing is left of it, a batch at a time."""
+        while self._works.write(chore.do, OPERATOR) == _BATCH and not self._stopping.is_set():
+            pass

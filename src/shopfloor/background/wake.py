@@ -11,6 +11,7 @@ from shopfloor.domain.actors import OPERATOR
 from shopfloor.repositories.work import Works
 
 _REMEMBERED = 100_000
+_PAGE = 1000
 
 
 class Wake:
@@ -26,17 +27,27 @@ class Wake:
         self._seen: int | None = None
         self._stop: Callable[[], None] = lambda: None
 
-    def start(self) -> None:
-        """Begin to hear of commits; from here on a mark misses nothing."""
+    def start(self) -> bool:
+        """Begin to hear of commits; from here on a mark misses nothing. False when it had begun before."""
+        if self._seen is not None:
+            return False
         self._seen = self._works.read(lambda work: work.outbox.newest(), OPERATOR)
         self._stop = self._works.store.listen(self._heard)
+        return True
 
     def stop(self) -> None:
         self._stop()
 
     def rouse(self) -> None:
-        """Wake everybody."""
-        self._stir(frozenset(self._waiting))
+        """Wake everybody, also whoever has looked and is about to wait."""
+        with self._lock:
+            self._count += 1
+            self._forgotten = self._count
+            self._stirred.clear()
+            rings = [ring for waiting in self._waiting.values() for ring in waiting]
+            self._waiting.clear()
+        for ring in rings:
+            ring()
 
     def mark(self) -> int:
         """A point in time; taken before looking, so that nothing can happen unseen between looking and waiting."""
@@ -82,13 +93,18 @@ class Wake:
 
     def _heard(self, topics: frozenset[str]) -> None:
         """An empty set means that another process wrote something."""
-        self._stir(topics or self._read_topics())
+        known = topics or self._read_topics()
+        if known is None:
+            self.rouse()
+        else:
+            self._stir(known)
 
-    def _read_topics(self) -> frozenset[str]:
+    def _read_topics(self) -> frozenset[str] | None:
+        """What others wrote about; None when that cannot be told."""
         if self._works.store.engine == "postgres" or self._seen is None:
-            return frozenset(self._waiting)  # numbers of PostgreSQL do not arrive in order: everybody looks
+            return None  # numbers of PostgreSQL do not arrive in order: everybody looks
         seen = self._seen
-        self._seen, topics = self._works.read(lambda work: work.outbox.stirred_since(seen, 1000), OPERATOR)
+        self._seen, topics = self._works.read(lambda work: work.outbox.stirred_since(seen, _PAGE), OPERATOR)
         return topics
 
     def _stir(self, topics: frozenset[str]) -> None:

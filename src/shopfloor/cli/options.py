@@ -52,15 +52,16 @@ def _option(name: str) -> inspect.Parameter:
 
 def opened(settings: Settings) -> AbstractContextManager[Shopfloor]:
     """The floor, opened in this process; a server may run beside it."""
-    floor: AbstractContextManager[Shopfloor] = whole().opened(settings)
-    return floor
+    from shopfloor.cli import floor  # noqa: PLC0415 - too much to load for --help
+
+    return floor.opened(settings)
 
 
-def whole() -> ModuleType:
-    """Everything that a command needs beyond --help, which is too much to load for --help."""
-    from shopfloor.cli import floor  # noqa: PLC0415
+def doors() -> ModuleType:
+    """The commands that serve."""
+    from shopfloor.cli import doors  # noqa: PLC0415 - too much to load for any other command
 
-    return floor
+    return doors
 
 
 def show(value: Any, as_json: bool, text: str) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from shopfloor.cli.options import command, whole
+from shopfloor.cli.options import command, doors
 from shopfloor.settings import Settings
 
 As = Annotated[str | None, typer.Option("--as", help="The agent or user to act as; by default local.")]
@@ -19,11 +19,11 @@ def register(app: typer.Typer) -> None:
     @command(app, "serve", "host", "port", "profile", "log", "log_level")
     def serve(settings: Settings) -> None:
         """Serve this project's floor over HTTP until a signal."""
-        whole().serve(settings)
+        doors().serve(settings)
 
     @command(app, "stdio", "log", "log_level")
     def stdio(settings: Settings, toolset: Toolsets = None, caller: As = None) -> None:
         """Serve MCP over standard input and output, for a client that starts this command itself."""
         if toolset:
             settings = Settings(**settings.model_dump(exclude_unset=True) | {"profile": toolset})
-        whole().serve_stdio(settings, caller)
+        doors().serve_stdio(settings, caller)

@@ -40,7 +40,7 @@ class Principal:
     @property
     def key(self) -> str:
         """The one spelling used in the log and as the owner of rows."""
-        return f"{self.kind.value}:{self.name}"
+        return f"{self.kind}:{self.name}"
 
     @property
     def title(self) -> str:

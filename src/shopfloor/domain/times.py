@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -13,7 +14,13 @@ DAY = 24 * HOUR
 def iso(at: int) -> str:
     """A time as the tools spell it: UTC, milliseconds, Z."""
     seconds, micros = divmod(at, SECOND)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{micros // 1000:03d}Z"
+    return f"{second(seconds)}.{micros // 1000:03d}Z"
+
+
+@lru_cache(maxsize=256)
+def second(at: int) -> str:
+    """A second since 1970 as ISO 8601 spells it, without its zone. Most times that are spelled are of this second."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def iso_seconds(at: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -22,6 +23,8 @@ class Metrics:
         self._seconds = Histogram(
             "shopfloor_call_seconds", "Duration of calls", ["toolset", "tool"], buckets=_SECONDS, registry=self.registry
         )
+        self._counter = cache(self._calls.labels)
+        self._timer = cache(self._seconds.labels)
         self._limited = Counter("shopfloor_rate_limited", "Calls over a rate limit", ["tool"], registry=self.registry)
         self._retries = Counter("shopfloor_retries", "Attempts after the first", ["tool"], registry=self.registry)
         self._escalations = Counter("shopfloor_escalations", "Failures escalated", ["tool"], registry=self.registry)
@@ -35,8 +38,8 @@ class Metrics:
 
     def called(self, toolset: str, tool: str, outcome: str, seconds: float) -> None:
         """A call ended: `outcome` is ok or the code of its error."""
-        self._calls.labels(toolset, tool, outcome).inc()
-        self._seconds.labels(toolset, tool).observe(seconds)
+        self._counter(toolset, tool, outcome).inc()
+        self._timer(toolset, tool).observe(seconds)
 
     def limited(self, tool: str) -> None:
         self._limited.labels(tool).inc()

@@ -48,13 +48,13 @@ def _caller(works: Works, call: Call, actor: Principal) -> Principal:
 
 
 def _impersonated(works: Works, call: Call, actor: Principal) -> Principal:
-    name = call.claim
+    name = LOCAL if call.claim is None else call.claim
     match call.toolset.acts_as:
         case Kind.USER:
-            return Principal(Kind.USER, user_name(name or LOCAL))
+            return Principal(Kind.USER, user_name(name))
         case Kind.AGENT:
-            return works.read(lambda work: work.agents.active(name or LOCAL), actor).principal
-        case _ if name is not None:
+            return works.read(lambda work: work.agents.active(name), actor).principal
+        case _ if call.claim is not None:
             return works.read(lambda work: work.agents.active(name), actor).principal
     return actor
 

@@ -166,14 +166,16 @@ class Outbox:
         assert row is not None
         return int(row[0]), int(row[1])
 
-    def stirred_since(self, id: int, limit: int) -> tuple[int, frozenset[str]]:
-        """The newest event of up to `limit` after one, and the topics of all of them."""
+    def stirred_since(self, id: int, limit: int) -> tuple[int, frozenset[str] | None]:
+        """The newest event, and the topics of those after one; None when there are more than `limit`."""
         rows = self._connection.all(
             "SELECT id, topics FROM event WHERE workspace = :workspace AND id > :id ORDER BY id LIMIT :limit",
             workspace=self._workspace,
             id=id,
             limit=limit,
         )
+        if len(rows) == limit:
+            return self.newest(), None
         topics = frozenset(topic for _, text in rows for topic in text.split())
         return (rows[-1][0] if rows else id), topics
 

@@ -25,6 +25,13 @@ class People:
             raise NotFound(f"User '{name}' does not exist", user=name)
         return Person(*row)
 
+    def active(self, name: str) -> Person:
+        """The user, unless it was removed."""
+        person = self.get(name)
+        if person.removed_at is not None:
+            raise NotFound(f"User '{name}' was removed", user=name)
+        return person
+
     def add(self, name: str, now: int) -> bool:
         """Add a user, or bring a removed one back; false when there is one of that name."""
         added = self._connection.execute(

@@ -50,7 +50,7 @@ def guarded(callback: Callable[[Any], None]) -> Callable[[Any], None]:
     def call(value: Any) -> None:
         try:
             callback(value)
-        except Exception:
+        except Exception:  # noqa: BLE001 - it is not the store's
             _log.exception("a listener failed")
 
     return call

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import count
 from threading import Lock, Thread, get_ident, local
@@ -22,8 +22,9 @@ from shopfloor.store.jobs import Job, Jobs, answer, log_failures, nested, refuse
 from shopfloor.store.listeners import Listeners, guarded
 from shopfloor.store.migrate import CURRENT, Migration, missing
 from shopfloor.store.notify import Listening, Notifier, own_name
-from shopfloor.store.postgres_connection import READ, WRITE, PostgresConnection, translated
+from shopfloor.store.postgres_connection import READ, WRITE, PostgresConnection, Session, translated
 from shopfloor.store.postgres_values import adapt
+from shopfloor.store.postgres_wire import Wire
 
 POOL_SIZE = 16
 FIRST_WAIT = 1.0
@@ -34,7 +35,6 @@ PATIENT_TRIES = 3
 DROPS = 3
 FIRST_PAUSE = 0.001
 LONGEST_PAUSE = 0.1
-PREPARED = 500
 MIGRATION_LOCK = 0x5340F100
 NETWORK: dict[str, str | int | None] = {
     "connect_timeout": CONNECT_WAIT,
@@ -61,7 +61,7 @@ class PostgresStore:
 
     def __init__(self, url: str, migrations: list[Migration], pool_size: int = POOL_SIZE) -> None:
         self._address = _address(url)
-        with _connect(self._address) as raw:
+        with _visit(self._address) as raw:
             _migrate(raw, migrations)
         self._pool = ConnectionPool(
             self._address,
@@ -69,7 +69,8 @@ class PostgresStore:
             max_size=pool_size,
             timeout=POOL_WAIT,
             reconnect_timeout=POOL_WAIT,
-            kwargs={"autocommit": True, "prepare_threshold": 0},
+            connection_class=Session,
+            kwargs={"autocommit": True},
             configure=_configure,
             name="shopfloor",
             open=True,
@@ -142,7 +143,7 @@ class PostgresStore:
         self._listening.close()
         self._pool.close()
 
-    def _persist(self, fn: Callable[[Connection], T], begin: str) -> T:
+    def _persist(self, fn: Callable[[Connection], T], begin: bytes) -> T:
         """What `fn` returned, its transaction committed; run again while it is lost to others or to the network."""
         drops = 0
         for attempt in count(1):
@@ -162,7 +163,7 @@ class PostgresStore:
             self._published(conn.topics)
         return result
 
-    def _attempt(self, conn: PostgresConnection, fn: Callable[[Connection], T], begin: str) -> T:
+    def _attempt(self, conn: PostgresConnection, fn: Callable[[Connection], T], begin: bytes) -> T:
         try:
             result = fn(conn)
             conn.settle()
@@ -186,7 +187,7 @@ class PostgresStore:
         if topics:
             self._notifier.tell(topics)
 
-    def _borrow(self) -> Raw:
+    def _borrow(self) -> Session:
         try:
             try:
                 return self._pool.getconn(FIRST_WAIT)
@@ -211,6 +212,7 @@ class PostgresStore:
     def _work(self) -> None:
         """Write what nobody waits for, all that has come up in one transaction."""
         self._jobs.taker_ident = get_ident()
+        self._inside.write = True
         while (batch := self._jobs.take(None)) is not None:
             self._write_later(batch)
             answer(batch)
@@ -232,7 +234,7 @@ class PostgresStore:
 
 def postgres_schema_version(url: str) -> int:
     """The number of the last applied migration; 0 for an empty database."""
-    with _connect(_address(url)) as raw:
+    with _visit(_address(url)) as raw:
         return _version(raw)
 
 
@@ -250,20 +252,32 @@ def _address(url: str) -> str:
     try:
         return make_conninfo("", **(NETWORK | conninfo_to_dict(url)))
     except psycopg.Error as error:
-        raise BadSettings(f"The address of the PostgreSQL database is not valid: {error}") from error
+        # Its text may quote a part of the address, and with it the password.
+        raise BadSettings("The address of the PostgreSQL database is not valid.") from error
 
 
 def _connect(address: str) -> Raw:
     try:
-        raw = psycopg.connect(address, autocommit=True)
+        return psycopg.connect(address, autocommit=True)
     except psycopg.Error as error:
-        raise StoreUnreachable(f"The store cannot be reached: {str(error).strip()}") from error
-    return raw
+        raise StoreUnreachable from error
 
 
-def _configure(raw: Raw) -> None:
+@contextmanager
+def _visit(address: str) -> Iterator[Raw]:
+    """A connection for a person's errand, who needs to read why it failed."""
+    try:
+        with _connect(address) as raw:
+            yield raw
+    except StoreUnreachable as error:
+        raise StoreUnreachable(f"The store cannot be reached: {error.__cause__}") from error.__cause__
+    except psycopg.Error as error:
+        raise translated(error) from error
+
+
+def _configure(raw: Session) -> None:
     adapt(raw)
-    raw.prepared_max = PREPARED
+    raw.wire = Wire(raw)
     for name, seconds in LIMITS.items():
         raw.execute(f"SET {name} = '{seconds}s'".encode())
 
@@ -272,18 +286,15 @@ def _migrate(raw: Raw, known: list[Migration]) -> None:
     """Bring the schema up to date: each migration in one transaction with its version row."""
     if not missing(_version(raw), known):
         return
-    try:
-        raw.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))  # let go with the connection
-        raw.execute(VERSION_TABLE)
-        for migration in missing(_version(raw), known):
-            with raw.transaction():
-                raw.execute(migration.sql.encode())
-                raw.execute(
-                    "INSERT INTO schema_version VALUES (%s, %s, %s)",
-                    (migration.number, migration.name, time.time_ns() // 1000),
-                )
-    except psycopg.Error as error:
-        raise translated(error) from error
+    raw.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))  # let go with the connection
+    raw.execute(VERSION_TABLE)
+    for migration in missing(_version(raw), known):
+        with raw.transaction():
+            raw.execute(migration.sql.encode())
+            raw.execute(
+                "INSERT INTO schema_version VALUES (%s, %s, %s)",
+                (migration.number, migration.name, time.time_ns() // 1000),
+            )
 
 
 def _version(raw: Raw) -> int:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import psycopg
 from psycopg import errors as pg
 from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
 from shopfloor.errors import (
@@ -24,25 +25,31 @@ from shopfloor.errors import (
 )
 from shopfloor.store.interface import Engine, Row
 from shopfloor.store.parameters import numbered
+from shopfloor.store.postgres_wire import Wire
 from shopfloor.store.values import check
 
-WRITE = "BEGIN ISOLATION LEVEL REPEATABLE READ"
-READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+WRITE = b"BEGIN ISOLATION LEVEL REPEATABLE READ"
+READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _RUN_AGAIN = (pg.SerializationFailure, pg.DeadlockDetected)
 _BUSY = (*_RUN_AGAIN, pg.LockNotAvailable, pg.QueryCanceled)
 
 
+class Session(psycopg.Connection[TupleRow]):
+    """A connection of the pool, with its wire."""
+
+    wire: Wire
+
+
 class PostgresConnection:
-    __slots__ = ("_cursor", "_depth", "_ended", "_held", "_sent", "lost", "raw", "topics")
+    __slots__ = ("_depth", "_ended", "_held", "_sent", "lost", "raw", "topics")
 
     engine: Engine = "postgres"
     for_update: str = "FOR UPDATE"
     skip_locked: str = "FOR UPDATE SKIP LOCKED"
 
-    def __init__(self, raw: psycopg.Connection[TupleRow], begin: str = WRITE) -> None:
+    def __init__(self, raw: Session, begin: bytes = WRITE) -> None:
         self.raw = raw
-        self._cursor = psycopg.RawCursor(raw)
         self._held = [begin]
         self._sent = 0
         self._depth = 0
@@ -52,16 +59,14 @@ class PostgresConnection:
         """Set when this transaction is lost through no fault of its own: run it again from the start."""
 
     def execute(self, sql: str, /, **params: Any) -> int:
-        self._run(sql, params)
-        return max(self._cursor.rowcount, 0)
+        return self._run(sql, params).command_tuples or 0
 
     def one(self, sql: str, /, **params: Any) -> Row | None:
-        self._run(sql, params)
-        return self._cursor.fetchone()
+        rows = self.raw.wire.rows(self._run(sql, params))
+        return rows[0] if rows else None
 
     def all(self, sql: str, /, **params: Any) -> list[Row]:
-        self._run(sql, params)
-        return self._cursor.fetchall()
+        return self.raw.wire.rows(self._run(sql, params))
 
     def savepoint(self) -> AbstractContextManager[None]:
         return _Savepoint(self)
@@ -95,13 +100,12 @@ class PostgresConnection:
         if not self.raw.closed and self.raw.pgconn.transaction_status != TransactionStatus.IDLE:
             self._tell(b"ROLLBACK")
 
-    def undo(self, savepoint: str) -> None:
+    def undo(self, savepoint: bytes) -> None:
         self._held.clear()  # whatever it is, it came after that savepoint
         if not self.raw.closed:
-            self._tell(f"ROLLBACK TO {savepoint}; RELEASE {savepoint}".encode())
+            self._tell(b"ROLLBACK TO " + savepoint + b"; RELEASE " + savepoint)
 
     def _tell(self, command: bytes) -> None:
-        # Not by way of psycopg's cursor, which drops every prepared statement when it sees a rollback.
         try:
             done = self.raw.pgconn.exec_(command).status == ExecStatus.COMMAND_OK
         except psycopg.Error:
@@ -109,28 +113,20 @@ class PostgresConnection:
         if not done:
             self.raw.close()
 
-    def _run(self, sql: str, params: dict[str, Any]) -> None:
+    def _run(self, sql: str, params: dict[str, Any]) -> PGresult:
         if self._ended:
             raise RuntimeError("this connection ended with its transaction")
         if self.lost is not None:
             raise self.lost
         query, names = numbered(sql)
         check(params)
+        values = [params[name] for name in names]
+        held, self._held = self._held, []
+        self._sent += 1
         try:
-            self._send(query, [params[name] for name in names])
+            return self.raw.wire.run(held, query, values)
         except psycopg.Error as error:
             self._fail(error)
-
-    def _send(self, query: str, values: Any) -> None:
-        self._sent += 1
-        if not self._held:
-            self._cursor.execute(query, values, prepare=True)
-            return
-        held, self._held = self._held, []
-        with self.raw.pipeline():
-            for command in held:
-                self._cursor.execute(command)
-            self._cursor.execute(query, values, prepare=True)
 
     def _fail(self, error: psycopg.Error) -> NoReturn:
         failure = translated(error)
@@ -152,9 +148,9 @@ class _Savepoint:
     def __enter__(self) -> None:
         conn = self._conn
         conn._depth += 1
-        self._name = f"part{conn._depth}"
+        self._name = b"part%d" % conn._depth
         self._sent, self._place, self._told = conn._sent, len(conn._held), len(conn.topics)
-        conn._held.append(f"SAVEPOINT {self._name}")
+        conn._held.append(b"SAVEPOINT " + self._name)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -166,7 +162,7 @@ class _Savepoint:
         if conn._sent == self._sent:
             del conn._held[self._place :]  # nothing was sent since: as if it had not been
         elif kind is None:
-            conn._held.append(f"RELEASE {self._name}")
+            conn._held.append(b"RELEASE " + self._name)
         else:
             conn.undo(self._name)
 

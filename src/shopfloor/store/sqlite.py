@@ -140,6 +140,8 @@ def sqlite_schema_version(path: Path) -> int:
     raw = _open_reader(path)
     try:
         return _version(raw)
+    except apsw.Error as error:
+        raise translated(error) from error
     finally:
         raw.close()
 
@@ -177,6 +179,7 @@ def _open_writer(path: Path, *, durable: bool, migrations: list[Migration]) -> a
         _switch_to_wal(raw)
         raw.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}").fetchall()
         raw.execute("PRAGMA cache_size = -16000").fetchall()
+        raw.execute("PRAGMA temp_store = MEMORY").fetchall()  # savepoints copy pages, which would go through a file
         _migrate(raw, migrations)
     except apsw.Error as error:
         raise translated(error) from error

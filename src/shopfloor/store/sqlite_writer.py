@@ -56,7 +56,7 @@ class SqliteWriter:
                     self._write(batch)
                 if self.listeners:
                     self._look_for_others()
-            except Exception:
+            except Exception:  # noqa: BLE001 - the thread must live
                 _log.exception("the writer stumbled")
 
     def _write(self, batch: list[Job]) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from pydantic_core import to_json
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -71,11 +71,15 @@ class Execute:
         if unknown:
             raise InvalidInput(f"Unknown field '{unknown[0][:64]}'; allowed: {', '.join(sorted(_FIELDS))}")
         name, claim = body.get("toolName"), body.get("agentId")
-        key = headers.get("idempotency-key") or body.get("idempotencyKey")
+        keys: list[Any] = [key.strip(" \t") for key in headers.getlist("idempotency-key")]
+        if (key := body.get("idempotencyKey")) is not None:
+            keys.append(key)
         if not isinstance(name, str) or not name:
             raise InvalidInput("toolName is required: the name of the tool to call")
         if not isinstance(claim, str | None) or claim == "" or not isinstance(key, str | None):
             raise InvalidInput("agentId and idempotencyKey are text, or left out")
+        if any(key != keys[0] for key in keys):
+            raise InvalidInput("Send one idempotency key, in the header or in the body")
         given = body.get("input")
         return Call(
             toolset=self._toolset_of.get(name, self._default),
@@ -84,7 +88,7 @@ class Execute:
             credential=credential_of(headers),
             door="execute",
             claim=claim,
-            key=key,
+            key=keys[0] if keys else None,
             session=headers.get("mcp-session-id"),
         )
 
@@ -97,8 +101,7 @@ class Execute:
             headers |= challenge(self._floor, str(Request(scope).base_url), sent)
         if answer.call.replayed:
             headers["Idempotency-Replayed"] = "true"
-        body = json.dumps(enveloped(answer), ensure_ascii=False).encode()
-        await Response(body, status, headers, "application/json")(scope, receive, send)
+        await Response(to_json(enveloped(answer)), status, headers, "application/json")(scope, receive, send)
 
 
 def status_of(error: ShopfloorError | None) -> int:

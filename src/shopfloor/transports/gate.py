@@ -6,6 +6,7 @@ It stands outside the MCP SDK, so that it holds on every route and on every addr
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable
 from functools import cache
@@ -14,11 +15,15 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from shopfloor.app import now
+from shopfloor.errors import InvalidInput, PermissionDenied
 from shopfloor.settings import Settings
+from shopfloor.toolkit import refusal
 
 BODY_LIMIT = 1024 * 1024
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 
 
 class Gate:
@@ -43,13 +48,14 @@ class Gate:
         await self._app(scope, body.receive, body.send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
-        host = headers.get("host", "").lower()
+        host = headers.get("host", "").strip(" \t").lower()
         if _name(host) not in self._hosts or len(headers.getlist("host")) != 1:
             return _no(421, f"Host '{host[:100]}' is not served here", "Add it to the setting allowed_hosts")
-        origin = headers.get("origin")
-        if origin is not None and not self._allowed(origin.lower(), host):
-            return _no(403, f"Origin '{origin[:100]}' is not allowed", "Add it to the setting allowed_origins")
-        if origin is None and not _at_home(scope["method"], headers):
+        origins = headers.getlist("origin")
+        for origin in origins:
+            if not self._allowed(origin.strip(" \t").lower(), host):
+                return _no(403, f"Origin '{origin[:100]}' is not allowed", "Add it to the setting allowed_origins")
+        if not origins and not _at_home(scope["method"], headers):
             return _no(403, "Requests from other sites are not allowed", "Open the page directly")
         if scope["method"] not in _SAFE_METHODS:
             return self._bad_body(scope, headers)
@@ -59,9 +65,10 @@ class Gate:
         return origin in self._origins or origin in (f"http://{host}", f"https://{host}")
 
     def _bad_body(self, scope: Scope, headers: Headers) -> JSONResponse | None:
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        kinds = [kind.partition(";")[0].strip().lower() for kind in headers.getlist("content-type")]
         has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-        if (has_body or scope["method"] == "POST") and kind != "application/json" and not self._is_form(scope["path"]):
+        told = kinds == ["application/json"] or self._is_form(scope["path"])
+        if (has_body or scope["method"] == "POST") and not told:
             return _no(415, "Only application/json is accepted", "Send Content-Type: application/json")
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
@@ -115,16 +122,14 @@ def _own_names() -> frozenset[str]:
 
 
 def _name(host: str) -> str:
-    """A Host header without its port."""
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0]
+    """A Host header without its port; nothing when it is no such header."""
+    match = _HOST.fullmatch(host)
+    return match[1] if match else ""
 
 
 def _at_home(method: str, headers: Headers) -> bool:
     """No page of another site sent this, except by a plain link."""
-    site = headers.get("sec-fetch-site", "none")
-    if site in ("none", "same-origin"):
+    if set(headers.getlist("sec-fetch-site")) <= {"none", "same-origin"}:
         return True
     return method in _SAFE_METHODS and headers.get("sec-fetch-mode") == "navigate"
 
@@ -134,6 +139,5 @@ def _too_large() -> JSONResponse:
 
 
 def _no(status: int, message: str, hint: str) -> JSONResponse:
-    codes = {421: "PERMISSION_DENIED", 403: "PERMISSION_DENIED"}
-    error = {"code": codes.get(status, "INVALID_INPUT"), "message": message, "details": {"hint": hint}}
-    return JSONResponse({"success": False, "error": error}, status)
+    kind = PermissionDenied if status in (403, 421) else InvalidInput
+    return JSONResponse(refusal(kind(message, hint=hint), message, now()), status)

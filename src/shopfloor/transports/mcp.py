@@ -7,7 +7,9 @@ asked for progress. Both protocol eras are served at the same address.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -34,6 +36,7 @@ KEY_META = "shopfloor/idempotencyKey"
 REPLAYED_META = "shopfloor/idempotencyReplayed"
 _CREDENTIAL = "shopfloor.credential"
 _HEADERS = "shopfloor.headers"
+_HEADER_MARK = "x-mcp-header"
 _TOOLS_FRESH_MS = 60_000
 
 Context = ServerRequestContext[Any, Any]
@@ -56,6 +59,7 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         meta: Mapping[str, Any] = params.meta or {}
         key = meta.get(KEY_META)
+        progress = _Progress(context) if "progressToken" in meta or "progress_token" in meta else None
         call = Call(
             toolset=toolset_of.get(params.name, toolsets[0]),
             name=params.name,
@@ -64,9 +68,11 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
             door=door,
             key=key if isinstance(key, str | None) else "",
             session=_session(context),
-            progress=_progress(context) if "progressToken" in meta or "progress_token" in meta else None,
+            progress=progress,
         )
         answer = await floor.acall(call)
+        if progress is not None:
+            await progress.settled()
         if context.request is not None:
             context.request.scope[_HEADERS] = _answer_headers(answer)
         return _result(answer)
@@ -74,11 +80,11 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
     async def introduce(context: Context, call_next: CallNext) -> HandlerResult:
         result = await call_next(context)
         if context.method in ("initialize", "server/discover") and isinstance(result, dict):
-            actor = floor.identity.authenticate(shown(context))
-            result["instructions"] = _instructions(toolsets, actor.name if actor.role else None)
+            caller = floor.acting_as(toolsets[0], floor.identity.authenticate(shown(context)))
+            result["instructions"] = _instructions(toolsets, caller.name if caller.role else None)
         return result
 
-    return _made(list_tools, call_tool, introduce, lambda name: _schema(toolset_of, name))
+    return _made(list_tools, call_tool, introduce, _mirrored(toolsets).get)
 
 
 def _made(list_tools: Any, call_tool: Any, introduce: Any, schema: Any) -> Server[Any]:
@@ -207,9 +213,10 @@ def _listed(tool: Tool) -> types.Tool:
     )
 
 
-def _schema(toolset_of: Mapping[str, Toolset], name: str) -> Mapping[str, Any] | None:
-    toolset = toolset_of.get(name)
-    return None if toolset is None else toolset.tools[name].schema
+def _mirrored(toolsets: Sequence[Toolset]) -> dict[str, Mapping[str, Any]]:
+    """The schemas that have arguments repeated in headers: the SDK reads a schema at every call to check those."""
+    schemas = {tool.name: tool.schema for toolset in toolsets for tool in toolset.tools.values()}
+    return {name: schema for name, schema in schemas.items() if _HEADER_MARK in json.dumps(schema)}
 
 
 def _result(answer: Answer) -> dict[str, Any]:
@@ -231,14 +238,20 @@ def _session(context: Context) -> str | None:
     return None if request is None else request.headers.get("mcp-session-id")
 
 
-def _progress(context: Context) -> Any:
-    """Progress from the thread of the call, sent by the loop of the door."""
-    loop = asyncio.get_running_loop()
+class _Progress:
+    """Progress from the thread of the call, sent by the loop of the door, and all of it before the answer."""
 
-    def report(done: float, total: float | None, message: str | None) -> None:
-        asyncio.run_coroutine_threadsafe(context.session.report_progress(done, total, message), loop)
+    def __init__(self, context: Context) -> None:
+        self._session = context.session
+        self._loop = asyncio.get_running_loop()
+        self._sent: list[Future[None]] = []
 
-    return report
+    def __call__(self, done: float, total: float | None, message: str | None) -> None:
+        sending = self._session.report_progress(done, total, message)
+        self._sent.append(asyncio.run_coroutine_threadsafe(sending, self._loop))
+
+    async def settled(self) -> None:
+        await asyncio.gather(*map(asyncio.wrap_future, self._sent), return_exceptions=True)
 
 
 def _instructions(toolsets: Sequence[Toolset], agent: str | None) -> str:

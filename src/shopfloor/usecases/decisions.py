@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shopfloor.domain.decisions import context_of
+from shopfloor.domain.decisions import context_of, mask
 from shopfloor.domain.events import DecisionLogged
 from shopfloor.repositories.work import Work
 
@@ -18,8 +18,8 @@ def log(work: Work, toolset: str, tool: str, title: str, body: str) -> int:
         actor=work.actor.key,
         toolset=toolset,
         tool=tool,
-        decision=title,
-        reasoning=body,
+        decision=mask(title),
+        reasoning=mask(body),
         context="{}",
         created_at=work.now,
     )

@@ -16,38 +16,37 @@ _RENEW = "Ask the operator for a new one: shopfloor token issue"
 
 def recognise(work: Work, presented: Presented) -> Principal:
     """The principal that a checked token stands for, if it still counts."""
+    owner = presented.owner or ""
     if presented.id is not None:
-        _check(work, presented)
+        owner = _checked(work, presented, presented.id).owner
     elif presented.expires_at is not None and presented.expires_at <= work.now:
         raise Unauthenticated(_INVALID, hint=_RENEW)
-    return _principal(work, presented)
+    return _principal(work, presented.kind, owner)
 
 
-def _check(work: Work, presented: Presented) -> None:
-    assert presented.id is not None
+def _checked(work: Work, presented: Presented, id: str) -> Token:
     try:
-        token = work.tokens.get(presented.id)
+        token = work.tokens.get(id)
     except NotFound:
         raise Unauthenticated(_INVALID, hint=_RENEW) from None
     proven = token.digest is None or hmac.compare_digest(token.digest, presented.digest or b"")
     owned = presented.owner is None or presented.owner == token.owner
     if not (proven and owned and token.kind is presented.kind and token.valid(work.now)):
         raise Unauthenticated(_INVALID, hint=_RENEW)
+    return token
 
 
-def _principal(work: Work, presented: Presented) -> Principal:
-    if presented.kind is Kind.USER:
-        return _user(work, presented.owner or "")
-    assert presented.id is not None
-    owner = work.tokens.get(presented.id).owner
-    if presented.kind is Kind.AGENT:
+def _principal(work: Work, kind: Kind, owner: str) -> Principal:
+    if kind is Kind.USER:
+        return _user(work, owner)
+    if kind is Kind.AGENT:
         try:
             return work.agents.active(owner).principal
         except AgentNotFound:
             raise Unauthenticated(f"The agent '{owner}' has retired") from None
-    if presented.kind is Kind.PAGE:
+    if kind is Kind.PAGE:
         return _signed_in(work, owner)
-    return OPERATOR if presented.kind is Kind.OPERATOR else Principal(Kind.RUN, owner)
+    return OPERATOR if kind is Kind.OPERATOR else Principal(Kind.RUN, owner)
 
 
 def _signed_in(work: Work, owner: str) -> Principal:
@@ -75,7 +74,7 @@ def by_name(work: Work, name: str) -> Principal:
     except AgentNotFound:
         pass
     try:
-        return Principal(Kind.USER, work.people.get(name).name)
+        return Principal(Kind.USER, work.people.active(name).name)
     except NotFound:
         raise NotFound(
             f"There is no agent or user '{name}'", hint=f"Add one: shopfloor agent add {name} --type WORKER"
@@ -94,9 +93,7 @@ def issue_for_agent(work: Work, name: str, expires_at: int | None = None) -> tup
 
 def issue_for_user(work: Work, name: str, expires_at: int, signer: UserTokens) -> tuple[Token, str]:
     """A new signed token for the user."""
-    if work.people.get(name).removed_at is not None:
-        raise NotFound(f"User '{name}' was removed", user=name)
-    token = Token(tokens.new_id(), Kind.USER, name, None, work.now, expires_at, None)
+    token = Token(tokens.new_id(), Kind.USER, work.people.active(name).name, None, work.now, expires_at, None)
     work.tokens.add(token)
     work.workspaces.close(work.workspace, work.now)
     return token, signer.sign(name, token.id, work.now, expires_at)

@@ -1,0 +1,42 @@
+"""The commands that serve. The doors take a second to load, so no other command does."""
+
+from __future__ import annotations
+
+import asyncio
+
+from shopfloor.app import Floor
+from shopfloor.gateways import logs
+from shopfloor.serving import Shopfloor
+from shopfloor.settings import Settings
+from shopfloor.transports import server, stdio
+
+
+def serve(settings: Settings) -> None:
+    """Serve HTTP until a signal."""
+    logs.set_up(settings.log, settings.log_level)
+    server.serve(settings, _announce)
+
+
+def serve_stdio(settings: Settings, caller: str | None) -> None:
+    """Serve the standard streams until they end."""
+    logs.set_up(settings.log, settings.log_level)
+    with Shopfloor(settings, kind="stdio") as shopfloor:
+        floor = shopfloor.floor
+        asyncio.run(stdio.serve(floor, floor.profile, shopfloor.credential(caller)))
+
+
+def _announce(floor: Floor, url: str) -> None:
+    closed = floor.identity.needs_credential()
+    callers = (
+        "need a token: shopfloor token issue --agent NAME"
+        if closed
+        else "of this machine need no token until the first one is issued: shopfloor agent add NAME"
+    )
+    print(
+        f"shopfloor is ready at {url}\n"
+        f"  project  {floor.settings.project}\n"
+        f"  data     {floor.settings.data}\n"
+        f"  MCP      {url}/mcp    (claude mcp add --transport http shopfloor {url}/mcp)\n"
+        f"  callers  {callers}",
+        flush=True,
+    )
