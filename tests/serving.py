@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 
 from shopfloor.serving import Shopfloor
+
+T = TypeVar("T")
+
+
+def away(fn: Callable[[], T]) -> T:
+    """What `fn` returns, run on another thread: a test that drives a browser has an event loop on its own."""
+    with ThreadPoolExecutor(1) as hand:
+        return hand.submit(fn).result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +32,20 @@ class Served:
 
     def user(self, name: str) -> httpx2.Client:
         """An HTTP client with the token of a user, who is added when there is none."""
-        if name in {person.name for person in self.floor.users()}:
-            token = self.floor.issue_token(user=name)[1]
-        else:
-            token = self.floor.add_user(name)[1]
-        return httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+
+        def token() -> str:
+            if name in {person.name for person in self.floor.users()}:
+                return self.floor.issue_token(user=name)[1]
+            return self.floor.add_user(name)[1]
+
+        return httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {away(token)}"}, timeout=30)
+
+    def call(self, user: str, tool: str, **given: Any) -> Any:
+        """A call of todo_direct for a user."""
+        return away(lambda: self.floor.call("todo_direct", tool, {"user_id": user, **given}))
 
     def tasks(self, user: str) -> list[Any]:
-        found: list[Any] = self.floor.call("todo_direct", "list_tasks", {"user_id": user})
+        found: list[Any] = self.call(user, "list_tasks")
         return found
 
     def titles(self, user: str) -> list[str]:

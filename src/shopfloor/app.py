@@ -19,6 +19,7 @@ from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event
 from shopfloor.background.live import Live
 from shopfloor.background.housekeeping import Housekeeper, chores
 from shopfloor.background.wake import Wake
+from shopfloor.domain import todos
 from shopfloor.domain.actors import AGENT_TYPES, LOCAL, OPERATOR, Kind, Principal
 from shopfloor.domain.decisions import spell_reference
 from shopfloor.domain.rules import Rules
@@ -62,6 +63,7 @@ RATE_LIMITS: dict[str, int] = {}
 SUBSCRIBERS: Sequence[Subscriber] = mailer.subscribers()
 
 now = clock.now
+topic_of = todos.topic_of
 
 T = TypeVar("T")
 

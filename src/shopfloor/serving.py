@@ -10,7 +10,6 @@ from shopfloor.app import Floor, build
 from shopfloor.domain.actors import OPERATOR, Agent, Kind, Person, Principal, Token
 from shopfloor.domain.times import DAY
 from shopfloor.errors import InvalidInput
-from shopfloor.gateways import passwords
 from shopfloor.repositories.work import Work
 from shopfloor.settings import Settings
 from shopfloor.toolkit import Answer, Call, Credential, Json
@@ -117,7 +116,7 @@ class Shopfloor:
 
     def set_password(self, name: str, password: str) -> Person:
         """The user, who signs in with this password from now on."""
-        hashed = passwords.hashed(password)
+        hashed = people.hashed(password)
         return self.floor.administer(lambda work: people.set_password(work, name, hashed))
 
     def remove_user(self, name: str) -> Person:

@@ -7,23 +7,7 @@ import pytest
 
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
-from tests.postgres import PostgresServer
 from tests.serving import Served, served
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite://{tmp_path}/floor.db"
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.create_database()
 
 
 @pytest.fixture

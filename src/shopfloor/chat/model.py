@@ -57,9 +57,9 @@ async def converse(
     settings: Settings, instructions: str, said: Sequence[Json], tools: Sequence[Tool], invoke: Invoke, tell: Tell
 ) -> str:
     """What the model answers in the end; on the way it uses the tools, and what it writes is told as it comes."""
-    sdk = await asyncio.to_thread(_sdk)
+    sdk, openai = await asyncio.to_thread(_kit)
     try:
-        async with asyncio.timeout(settings.chat_timeout), _client(settings) as client:
+        async with asyncio.timeout(settings.chat_timeout), _client(openai, settings) as client:
             agent = sdk.Agent(
                 name="TodoBot",
                 instructions=instructions,
@@ -76,20 +76,19 @@ async def converse(
     except ShopfloorError:
         raise
     except Exception as error:
-        raise _translated(sdk, error) from error
+        raise _translated(sdk, openai, error) from error
 
 
-def _sdk() -> ModuleType:
+def _kit() -> tuple[ModuleType, ModuleType]:
     import agents  # noqa: PLC0415 - heavy, and optional
+    import openai  # noqa: PLC0415
 
     agents.set_tracing_disabled(True)
-    return agents
+    return agents, openai
 
 
-def _client(settings: Settings) -> Any:
-    from openai import AsyncOpenAI  # noqa: PLC0415 - comes with the SDK
-
-    return AsyncOpenAI(
+def _client(openai: Any, settings: Settings) -> Any:
+    return openai.AsyncOpenAI(
         api_key=settings.chat_key or "none",
         base_url=settings.chat_base_url,
         timeout=settings.chat_timeout,
@@ -123,14 +122,12 @@ def _function(sdk: Any, tool: Tool, invoke: Invoke) -> Any:
     )
 
 
-def _translated(sdk: Any, error: Exception) -> ShopfloorError:
-    import openai  # noqa: PLC0415 - comes with the SDK
-
+def _translated(sdk: Any, openai: Any, error: Exception) -> ShopfloorError:
     _log.warning("the model failed: %s: %s", type(error).__name__, str(error)[:500])
     if isinstance(error, sdk.MaxTurnsExceeded):
         return TooManySteps()
     if isinstance(error, openai.APITimeoutError):
         return ModelSlow()
-    if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
+    if isinstance(error, (openai.AuthenticationError, openai.PermissionDeniedError)):
         return KeyRefused()
     return ModelFailed()

@@ -45,7 +45,7 @@ class Chat:
         given = _said(await request.body())
         streamed = "text/event-stream" in request.headers.get("accept", "")
         if (off := self._assistant.switched_off()) is not None:
-            answer = {
+            answer: Json = {
                 "conversationId": given.get("conversationId"),
                 "response": off,
                 "toolCalls": [],

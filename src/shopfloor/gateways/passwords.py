@@ -29,10 +29,10 @@ def fits(password: str, kept: str | None) -> bool:
     """Whether it is the password. Without anything kept the answer is no, and takes as long."""
     with _AT_ONCE:
         try:
-            right = _hasher.verify(kept or _nobodys(), password[: LONGEST + 1])
+            _hasher.verify(kept or _nobodys(), password[: LONGEST + 1])
         except (Argon2Error, InvalidHashError, UnicodeEncodeError):
-            right = False
-    return right and kept is not None
+            return False
+    return kept is not None
 
 
 @cache

@@ -57,9 +57,8 @@ class Conversations:
 
     def page(self, limit: int, before: tuple[int, int] | None = None) -> list[Conversation]:
         """Conversations, the latest first, beginning after one that is named by its time and id."""
-        rest = " AND (updated_at, id) < (:at, :id)" if before else ""
         rows = self._connection.all(
-            f"SELECT {_COLUMNS} FROM conversation WHERE {_SCOPE}{rest} ORDER BY updated_at DESC, id DESC LIMIT :limit",
+            f"SELECT {_COLUMNS} FROM conversation WHERE {_SCOPE}{' AND (updated_at, id) < (:at, :id)' if before else ''} ORDER BY updated_at DESC, id DESC LIMIT :limit",
             limit=limit,
             **({"at": before[0], "id": before[1]} if before else {}),
             **self._bound,

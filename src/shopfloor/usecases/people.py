@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shopfloor.domain.actors import Kind, Person, Principal, user_name
 from shopfloor.errors import InvalidInput, NotFound, PermissionDenied
+from shopfloor.gateways import passwords
 from shopfloor.repositories.work import Work
 
 
@@ -20,6 +21,9 @@ def ensure(work: Work) -> None:
     work.people.ensure(user_name(work.actor.name), work.now)
     if work.people.get(work.actor.name).removed_at is not None:
         raise PermissionDenied("The user was removed")
+
+
+hashed = passwords.hashed
 
 
 def set_password(work: Work, name: str, hashed: str) -> Person:

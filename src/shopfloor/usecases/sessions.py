@@ -33,7 +33,7 @@ class Sessions:
     def __init__(self, works: Works, clock: Callable[[], int], lifetime: int, secret: bytes) -> None:
         self._works = works
         self._clock = clock
-        self.lifetime = lifetime
+        self._lifetime = lifetime
         self.secret = secret
         self._tries = Tries(_WINDOW)
 
@@ -48,9 +48,14 @@ class Sessions:
         self._tries.forgive(keys)
         return self.open(Principal(Kind.USER, name))
 
+    @property
+    def seconds(self) -> int:
+        """How long a session lasts."""
+        return self._lifetime // SECOND
+
     def open(self, who: Principal) -> str:
         """A session for somebody whose identity is proven."""
-        return self._works.write(lambda work: identity.issue_for_page(work, who, work.now + self.lifetime), OPERATOR)
+        return self._works.write(lambda work: identity.issue_for_page(work, who, work.now + self._lifetime), OPERATOR)
 
     def end(self, token: str) -> None:
         """The session opens nothing any more."""

@@ -16,9 +16,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from shopfloor.app import Floor
+from shopfloor.app import Floor, topic_of
 from shopfloor.domain.actors import Kind
-from shopfloor.domain.todos import topic_of
 from shopfloor.errors import InvalidInput, RateLimited, ShopfloorError, TooBusy, Unauthenticated
 from shopfloor.toolkit import Answer, Call, Credential, Json
 from shopfloor.web.frame import local
@@ -127,7 +126,7 @@ class Pages:
             token = await asyncio.to_thread(self._floor.sessions.sign_in, name, form.get("password", ""), address)
         except (Unauthenticated, RateLimited) as error:
             status = 429 if isinstance(error, RateLimited) else 401
-            shown = {"next": after, "name": name, "problem": error.message, "closed": False}
+            shown: Json = {"next": after, "name": name, "problem": error.message, "closed": False}
             response = self.html(request, "signin.html", status, **shown)
             if isinstance(error, RateLimited):
                 response.headers["Retry-After"] = str(error.facts["seconds"])

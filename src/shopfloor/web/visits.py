@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shopfloor.app import Floor
-from shopfloor.domain.times import SECOND
 from shopfloor.errors import PermissionDenied, Unauthenticated
 from shopfloor.toolkit import Credential
 
@@ -65,7 +64,7 @@ class Visits:
         return response
 
     def sign_in(self, request: Request, response: Response, token: str) -> None:
-        self._set(request, response, self.session_cookie, token, self._floor.sessions.lifetime // SECOND)
+        self._set(request, response, self.session_cookie, token, self._floor.sessions.seconds)
 
     def sign_out(self, request: Request, response: Response) -> None:
         self._set(request, response, self.session_cookie, "", 0)

@@ -51,7 +51,7 @@ def add(
     due_zone: DueZone | None = None,
 ) -> Json:
     """Put a task on the own list."""
-    return {"task": _shape(todos.add(work, title, description, **_details(priority, due_at, due_zone)))}
+    return {"task": _shape(todos.add(work, title, description or None, **_details(priority, due_at, due_zone)))}
 
 
 @toolset.tool("change", idempotent=True)
@@ -65,8 +65,9 @@ def change(
     due_zone: DueZone | None = None,
 ) -> Json:
     """Change whatever is given."""
-    words = {"title": title, "description": description}
-    given = {name: value for name, value in words.items() if value is not None}
+    given: Json = {} if title is None else {"title": title}
+    if description is not None:
+        given["description"] = description or None
     return {"task": _shape(todos.update(work, task_id, **given, **_details(priority, due_at, due_zone)))}
 
 

@@ -99,7 +99,8 @@ def _brief(task: Task, *fields: str) -> Json:
 
 def _within_size(tasks: Sequence[Json]) -> list[Json]:
     """As many of the tasks as an answer can hold, one at least."""
-    size, shown = 0, []
+    size = 0
+    shown: list[Json] = []
     for task in tasks:
         size += len(json.dumps(task, indent=1, ensure_ascii=False).encode())
         if shown and size > SIZE_LIMIT:

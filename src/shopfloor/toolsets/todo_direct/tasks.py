@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
-from pydantic_core import PydanticCustomError
 
 from shopfloor.domain.tasks import Task
 from shopfloor.repositories.work import Work
@@ -22,7 +21,7 @@ def _stripped(value: Any) -> Any:
 
 def _positive(number: int) -> int:
     if number < 1:
-        raise PydanticCustomError("not_positive", "must be a positive integer")
+        raise ValueError("must be a positive integer")
     return number
 
 
