@@ -152,8 +152,9 @@ class Agent:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.child.process.wait(), grace)
         code = await self.child.end()
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(TimeoutError, ConnectionError, OSError):
             await asyncio.wait_for(self._connection.close(), 5)
+            await asyncio.wait_for(self._lines.exhaust(), 5)
         return code
 
     async def _ask(self, method: str, request: BaseModel, seconds: float | None) -> dict[str, Any]:
@@ -163,25 +164,23 @@ class Agent:
         except TimeoutError:
             raise AgentFailed(f"the agent did not answer {method} within {seconds:g} s") from None
         except RequestError as error:
-            raise AgentFailed(f"the agent refused {method}: {error} {_plain(error.data)}".rstrip()) from None
-        except (ConnectionError, OSError) as error:
-            raise await self._ended(method, error) from None
+            raise AgentFailed("\n".join(filter(None, [f"the agent refused {method}: {error}", _plain(error.data)]))) from None
+        except (ConnectionError, OSError):
+            raise await self._ended(method) from None
         return _dict(answer)
 
-    async def _ended(self, method: str, error: Exception) -> AgentFailed:
-        """Why the conversation ended, as far as it can be told."""
+    async def _ended(self, method: str) -> AgentFailed:
+        """Why the conversation ended; the first line is the same when it happens again, the next is the agent's own."""
         if self._lines.trouble is not None:
             return AgentFailed(self._lines.trouble)
         try:
             code = await asyncio.wait_for(self.child.wait(), 5)
         except TimeoutError:
             return AgentFailed(f"the agent closed its output during {method}")
-        said = self.child.said.splitlines()
+        last = [line[:300] for line in self.child.said.splitlines()[-1:]]
         if code == 127 and method == "initialize":
-            return AgentFailed(f"the agent cannot be started: {said[-1] if said else error}")
-        return AgentFailed(
-            f"the agent ended with exit code {code} during {method}" + (f": {said[-1][:300]}" if said else "")
-        )
+            return AgentFailed("\n".join(["the agent cannot be started", *last]))
+        return AgentFailed("\n".join([f"the agent ended with exit code {code} during {method}", *last]))
 
 
 async def start(command: Sequence[str], folder: Path, desk: Desk, *, handshake: float, grace: float) -> Agent:
@@ -270,6 +269,11 @@ class Lines:
     async def close(self) -> None:
         with contextlib.suppress(OSError, RuntimeError):
             self.writer.close()
+
+    async def exhaust(self) -> None:
+        """Read what is left to its end, and drop it."""
+        while await self.reader.read(_CHUNK):
+            pass
 
     def _too_much(self, size: int) -> bool:
         self._turn += size

@@ -50,21 +50,29 @@ class Stopwatch:
             self._since = time.monotonic()
 
 
-def used_up(run: Run, options: RunOptions, begun: int, usage: Usage, seconds: float) -> str | None:
-    """Which budget is used up, and how to go on; nothing when all have something left."""
+@dataclass(frozen=True, slots=True)
+class UsedUp:
+    """A budget that has nothing left, and the option that gives it more."""
+
+    what: str
+    more: str
+
+
+def used_up(run: Run, options: RunOptions, begun: int, usage: Usage, seconds: float) -> UsedUp | None:
+    """Which budget is used up; nothing when all have something left."""
     if begun >= options.iterations:
-        return f"the budget of {options.iterations} iterations is used up; go on with --iterations {begun * 2}"
+        return UsedUp(f"the budget of {options.iterations} iterations is used up", f"--iterations {begun * 2}")
     return used_up_within(run, options, usage, seconds)
 
 
-def used_up_within(run: Run, options: RunOptions, usage: Usage, seconds: float) -> str | None:
+def used_up_within(run: Run, options: RunOptions, usage: Usage, seconds: float) -> UsedUp | None:
     """The same for the budgets that can run out in the middle of an iteration."""
     spent = run.spent / SECOND + seconds
     tokens, cost = run.tokens + usage.tokens, (run.cost + usage.cost) / MILLIONTHS
     if options.time is not None and spent >= options.time:
-        return f"the budget of {options.time:g} s is used up; go on with --time {options.time * 2:g}s"
+        return UsedUp(f"the budget of {options.time:g} s is used up", f"--time {options.time * 2:g}s")
     if options.tokens is not None and tokens >= options.tokens:
-        return f"the budget of {options.tokens} tokens is used up ({tokens}); go on with --tokens {tokens * 2}"
+        return UsedUp(f"the budget of {options.tokens} tokens is used up ({tokens})", f"--tokens {tokens * 2}")
     if options.cost is not None and cost >= options.cost:
-        return f"the budget of {options.cost:g} is used up ({cost:.4f}); go on with --cost {cost * 2:.2f}"
+        return UsedUp(f"the budget of {options.cost:g} is used up ({cost:.4f})", f"--cost {cost * 2:.2f}")
     return None

@@ -92,8 +92,8 @@ class Drive:
             self._ended_waiter = asyncio.create_task(self._ended.wait())
         return self._ended_waiter
 
-    def how_to_go_on(self, why: str) -> str:
-        return f"{why}. Go on: shopfloor run --resume {self.name}"
+    def how_to_go_on(self, why: str, *options: str) -> str:
+        return f"{why}. Go on: {' '.join(['shopfloor run --resume', self.name, *options])}"
 
     async def follow(self) -> None:
         """Heed what people want, and judge what the agent calls complete while it waits for the verdict."""

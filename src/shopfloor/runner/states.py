@@ -121,8 +121,8 @@ async def _verification_is_due(drive: Drive) -> bool:
 
 async def _exhausted(drive: Drive) -> Ending | None:
     number = await drive.book.next_number()
-    reason = used_up(drive.run, drive.options, number, Usage(), drive.unaccounted)
-    return None if reason is None else Ending(RunState.STOPPED, 3, drive.how_to_go_on(reason))
+    empty = used_up(drive.run, drive.options, number, Usage(), drive.unaccounted)
+    return None if empty is None else Ending(RunState.STOPPED, 3, drive.how_to_go_on(empty.what, empty.more))
 
 
 async def _standing_still(drive: Drive) -> Ending | None:
