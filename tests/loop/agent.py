@@ -263,9 +263,17 @@ class Turn:
     def runs_out_of_tokens(self) -> str:
         return "max_tokens"
 
-    def fails_the_prompt(self) -> str:
-        os.write(1, b"")
-        raise SystemExit
+    # Those that are asked to go on
+
+    def loads(self) -> str:
+        """Hang in the first turn, so that it can be cut off; be good from then on."""
+        mark = self.folder / ".hung"
+        if not mark.exists():
+            mark.write_text("")
+            time.sleep(FOREVER)
+        return self.good()
+
+    fails_to_load = loads
 
     # Those that want something
 
@@ -316,8 +324,25 @@ class Turn:
         return {"stopReason": "end_turn", "usage": usage}
 
     def slow(self) -> str:
-        time.sleep(0.3)
+        time.sleep(0.5)
         return self.good()
+
+    def patient(self) -> str:
+        while not (self.folder / ".go").exists():
+            time.sleep(0.02)
+        return self.good()
+
+    def gets_stuck(self) -> str:
+        _, listed = self.tools.call("task-list")
+        if listed.startswith("There are no tasks"):
+            self.plan()
+            self.tools.call("note-add", notes=[{"content": "which colour?", "type": "stuck"}])
+        elif "About 'which colour?': blue" in self.text or "blue" in self.tools.call("note-list")[1]:
+            self.tools.call("note-add", notes=[{"content": "blue it is", "type": "decision"}])
+            self.work()
+        else:
+            time.sleep(0.3)
+        return "end_turn"
 
     def last_call(self) -> str:
         self.good()

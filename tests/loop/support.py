@@ -115,6 +115,10 @@ class Project:
         entries = [json.loads(line) for line in lines]
         return [entry["facts"] for entry in entries if entry["what"] == what]
 
+    def let_go(self) -> None:
+        """The patient agent may begin."""
+        (self.root / ".go").touch()
+
     def made(self) -> dict[str, str]:
         """The files that the agent made."""
         return {name: (self.root / name).read_text() for name in FILES if (self.root / name).exists()}

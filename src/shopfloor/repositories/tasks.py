@@ -137,12 +137,13 @@ class Tasks:
         filters = " AND ".join([self._scope, "deleted_at IS NULL", *(f"{name} = :{name}" for name in given)])
         return filters, self._bound | given
 
-    def ready(self, board: str, limit: int = 1) -> list[Task]:
-        """What can be begun on a board: unblocked, lowest priority number, then lowest number. Others pass it over."""
+    def ready(self, board: str, limit: int = 1, *, claiming: bool = True) -> list[Task]:
+        """What can be begun on a board: unblocked, lowest priority number, then lowest number. When it is looked for in
+        order to claim it, others pass it over."""
         rows = self._connection.all(
             f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND board = :on AND state = 'PENDING'"
             f" AND open_blockers = 0 AND deleted_at IS NULL ORDER BY priority, number LIMIT :limit"
-            f" {self._connection.skip_locked}",
+            f" {self._connection.skip_locked if claiming else ''}",
             **self._bound,
             on=board,
             limit=limit,

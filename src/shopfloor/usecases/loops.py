@@ -197,7 +197,7 @@ def _no_task(text: str) -> NotFound:
 def next_task(work: Work, run: str) -> Next:
     """The task to begin with: unblocked, most urgent, oldest."""
     board = work.tasks_of(BoardKind.LOOP, run)
-    ready = board.ready(run)
+    ready = board.ready(run, claiming=False)
     in_progress = board.page(limit=1, state=State.IN_PROGRESS)
     return Next(
         ready[0] if ready else None,
