@@ -18,6 +18,7 @@ ShopfloorError                     INTERNAL_ERROR
 │   └── CommitUnknown
 ├── StoreFailed                    INTERNAL_ERROR: the store said no for good
 │   └── StoreFull
+├── AgentFailed                    INTERNAL_ERROR: the agent of a run died, hung or spoke nonsense
 └── StartRefused                   the floor does not start; a person has to act
     ├── BadSettings
     ├── SchemaTooNew
@@ -133,6 +134,10 @@ class StoreFailed(ShopfloorError):
 
 class StoreFull(StoreFailed):
     """The disk is full; nothing was written. Free some space, then call again."""
+
+
+class AgentFailed(ShopfloorError):
+    """The agent failed."""
 
 
 class StartRefused(ShopfloorError):

@@ -25,6 +25,29 @@ CHAT_KEY = "OPENAI_API_KEY"
 Names = tuple[str, ...]
 
 
+class Hook(BaseModel):
+    """A command that runs at a moment of a run, as an argument vector."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command: tuple[str, ...] = Field(min_length=1)
+    seconds: float = Field(60.0, gt=0)
+    to_agent: bool = False
+
+
+class PermissionRule(BaseModel):
+    """What to answer when the agent of a run asks for a kind of deed, on paths that fit a pattern."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: str = "*"
+    path: str | None = None
+    answer: Literal["allow", "deny", "ask"]
+
+
+Moment = Literal["session_start", "pre_iteration", "post_iteration", "on_task_complete", "on_error", "session_end"]
+
+
 class Settings(BaseModel):
     """Everything that can be set; docs/settings.md is tested to name each."""
 
@@ -69,6 +92,11 @@ class Settings(BaseModel):
     log: Literal["auto", "json", "pretty"] = Field("auto", description="How log lines look.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is worth a line.")
 
+    run: dict[str, Any] = Field(default_factory=dict, description="Defaults for the options of shopfloor run.")
+    run_toolsets: Names = Field(("loop",), description="The toolsets that the agent of a run gets.")
+    run_permissions: tuple[PermissionRule, ...] = Field((), description="Answers to what agents of runs ask leave for.")
+    hooks: dict[Moment, tuple[Hook, ...]] = Field(default_factory=dict, description="Commands at moments of a run.")
+
     def __init__(self, **given: Any) -> None:
         environment = _environment()
         project = _path("project", given.get("project") or environment.get("project") or _project_root()).resolve()
@@ -79,12 +107,12 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise BadSettings(_explained(error)) from None
 
-    @field_validator("profile", "allowed_hosts", "allowed_origins", mode="before")
+    @field_validator("profile", "allowed_hosts", "allowed_origins", "run_toolsets", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
-    @field_validator("rate_limits", "roles", mode="before")
+    @field_validator("rate_limits", "roles", "run", "run_permissions", "hooks", mode="before")
     @classmethod
     def _parse(cls, value: Any) -> Any:
         return json.loads(value) if isinstance(value, str) else value

@@ -21,11 +21,13 @@ WHERE = ("project", "data", "database", "workspace")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def command(app: typer.Typer, name: str, *flags: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def command(
+    app: typer.Typer, name: str, *flags: str, **facts: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a command whose first parameter is the settings: made from flags, environment and config file."""
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
-        app.command(name)(_with_settings(run, (*WHERE, *flags)))
+        app.command(name, **facts)(with_settings(run, *flags))
         return run
 
     return register
@@ -35,7 +37,7 @@ def default(app: typer.Typer) -> Callable[[Callable[..., Any]], Callable[..., An
     """Register what a group of commands does when none of them is named."""
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
-        alone = _with_settings(run, WHERE)
+        alone = with_settings(run)
 
         def unless_named(context: typer.Context, **given: Any) -> Any:
             return None if context.invoked_subcommand else alone(**given)
@@ -51,21 +53,20 @@ def default(app: typer.Typer) -> Callable[[Callable[..., Any]], Callable[..., An
     return register
 
 
-def _with_settings(run: Callable[..., Any], wanted: Sequence[str]) -> Callable[..., Any]:
-    """The same without the settings, which are made from the flags."""
+def with_settings(run: Callable[..., Any], *flags: str) -> Callable[..., Any]:
+    """The function with options in the place of its first parameter, the settings."""
+    wanted = (*WHERE, *flags)
 
     @functools.wraps(run)
-    def with_settings(**given: Any) -> Any:
+    def called(**given: Any) -> Any:
         flags = {flag: given.pop(flag) for flag in wanted}
         return run(Settings(**{flag: value for flag, value in flags.items() if value is not None}), **given)
 
     signature = inspect.signature(run, eval_str=True)
     own = list(signature.parameters.values())[1:]
-    with_settings.__signature__ = signature.replace(parameters=[*own, *map(_option, wanted)])  # type: ignore[attr-defined]
-    with_settings.__annotations__ = {p.name: p.annotation for p in [*own, *map(_option, wanted)]}
-    return with_settings
-
-
+    called.__signature__ = signature.replace(parameters=[*own, *map(_option, wanted)])  # type: ignore[attr-defined]
+    called.__annotations__ = {p.name: p.annotation for p in [*own, *map(_option, wanted)]}
+    return called
 def _option(name: str) -> inspect.Parameter:
     field = Settings.model_fields[name]
     kind = int if field.annotation is int else str

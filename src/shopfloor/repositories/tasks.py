@@ -172,12 +172,13 @@ class Tasks:
         assert self._board is not None
         self._connection.execute(f"DELETE FROM task WHERE {self._scope}", **self._bound)
 
-    def ready(self, board: str, limit: int = 1) -> list[Task]:
-        """What can be begun on a board: unblocked, lowest priority number, then lowest number. Others pass it over."""
+    def ready(self, board: str, limit: int = 1, *, claiming: bool = True) -> list[Task]:
+        """What can be begun on a board: unblocked, lowest priority number, then lowest number. When it is looked for in
+        order to claim it, others pass it over."""
         rows = self._connection.all(
             f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND board = :on AND state = 'PENDING'"
             f" AND open_blockers = 0 AND deleted_at IS NULL ORDER BY priority, number LIMIT :limit"
-            f" {self._connection.skip_locked}",
+            f" {self._connection.skip_locked if claiming else ''}",
             **self._bound,
             on=board,
             limit=limit,

@@ -197,7 +197,7 @@ def _no_task(text: str) -> NotFound:
 def next_task(work: Work, run: str) -> Next:
     """The task to begin with: unblocked, most urgent, oldest."""
     board = work.tasks_of(BoardKind.LOOP, run)
-    ready = board.ready(run)
+    ready = board.ready(run, claiming=False)
     in_progress = board.page(limit=1, state=State.IN_PROGRESS)
     return Next(
         ready[0] if ready else None,
@@ -415,14 +415,19 @@ def standstill(work: Work, name: str) -> tuple[int, bool]:
 
 
 def repeated_failure(work: Work, name: str) -> tuple[int, bool]:
-    """For how many iterations the same failure came again, and whether one of them had a changed prompt."""
+    """For how many iterations the same failure came again, and whether one of them had a changed prompt. Its first
+    line tells which one it is."""
     ended = [each for each in work.runs.iterations(name, _PAGE) if each.ended_at is not None]
     same = []
     for iteration in ended:
-        if iteration.failure is None or iteration.failure != ended[0].failure:
+        if iteration.failure is None or _first_line(iteration.failure) != _first_line(ended[0].failure or ""):
             break
         same.append(iteration)
     return len(same), any(iteration.retold for iteration in same)
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def finish(work: Work, name: str, state: RunState, reason: str) -> Run:
