@@ -22,8 +22,14 @@ from shopfloor.domain.decisions import context_of, spell_reference
 from shopfloor.domain.times import SECOND
 from shopfloor.errors import BadSettings, ShopfloorError, StartRefused, TooBusy
 from shopfloor.gateways import clock
+from shopfloor.gateways.embeddings import Embeddings, Local, Off, OpenAI
+from shopfloor.gateways.files import Files
+from shopfloor.gateways.grep import Grep
 from shopfloor.gateways.metrics import Metrics
+from shopfloor.gateways.resolve import Resolver
 from shopfloor.gateways.tokens import Issuer, UserTokens
+from shopfloor.gateways.tree import Tree
+from shopfloor.gateways.vectors import Vectors
 from shopfloor.pipeline import compose
 from shopfloor.pipeline.escalate import escalate
 from shopfloor.pipeline.identify import Identity, identify
@@ -38,12 +44,12 @@ from shopfloor.repositories.work import Work, Works
 from shopfloor.settings import Settings
 from shopfloor.store.database import open_store
 from shopfloor.toolkit import Answer, Call, Json, Tool, Toolset, Waiting
-from shopfloor.toolsets import factory
+from shopfloor.toolsets import context, factory
 from shopfloor.toolsets.factory import permissions
 from shopfloor.usecases import identity as identities
 
-TOOLSETS: dict[str, Toolset] = {toolset.name: toolset for toolset in [factory.toolset]}
-RATE_LIMITS: dict[str, int] = {}
+TOOLSETS: dict[str, Toolset] = {toolset.name: toolset for toolset in [factory.toolset, context.toolset]}
+RATE_LIMITS: dict[str, int] = {"context_search": 30, "read_file": 100, "grep_codebase": 60}
 SUBSCRIBERS: Sequence[Subscriber] = ()
 
 now = clock.now
@@ -164,7 +170,7 @@ class Floor:
             (toolset, tool)
             for toolset in toolsets
             for tool in toolset.tools.values()
-            if self.may(toolset, self.acting_as(toolset, actor), tool.name)
+            if tool.listed and self.may(toolset, self.acting_as(toolset, actor), tool.name)
         ]
 
     def acting_as(self, toolset: Toolset, actor: Principal) -> Principal:
@@ -188,7 +194,7 @@ class Floor:
 
     def schemas(self, toolset: str, for_model: bool = False) -> list[Json]:
         """The toolset's tools as function-calling models take them."""
-        return [_described(self.toolsets[toolset], tool, for_model) for tool in self.toolsets[toolset].tools.values()]
+        return [_described(self.toolsets[toolset], tool, for_model) for tool in self.toolsets[toolset].tools.values() if tool.listed]
 
     def ready(self) -> list[str]:
         """What keeps this floor from serving; nothing, usually."""
@@ -219,6 +225,8 @@ def build(
     store = open_store(settings.database_url)
     works = Works(store, clock.now, subscribers=by_event(subscribers))
     works.workspace = works.write(lambda work: work.workspaces.ensure(settings.workspace, work.now), OPERATOR)
+    works.root = str(settings.project)
+    works.gateways |= project_gateways(settings)
     key = works.write(lambda work: identities.settle(work, secrets.token_bytes(32)), OPERATOR)
     issuer = Issuer(settings.issuer, settings.jwks_url) if settings.issuer and settings.jwks_url else None
     user_tokens = UserTokens(key, settings.audience, issuer)
@@ -256,6 +264,25 @@ def build(
         perform(works, clock.now),
     )
     return floor
+
+
+def project_gateways(settings: Settings) -> dict[type, object]:
+    """The things outside of the store that a floor has: the project's files and what looks into them."""
+    files = Files(settings.project, settings.data, settings.secret_names)
+    grep = Grep(files)
+    embeddings: Embeddings = Off()
+    if settings.embeddings == "local":
+        embeddings = Local(settings.model_cache)
+    elif settings.embeddings == "openai":
+        embeddings = OpenAI(settings.openai_base_url, settings.openai_api_key, settings.embeddings_model)
+    return {
+        Files: files,
+        Grep: grep,
+        Resolver: Resolver(files),
+        Tree: Tree(files, grep),
+        Vectors: Vectors(),
+        Embeddings: embeddings,
+    }
 
 
 def check_profile(settings: Settings, toolsets: dict[str, Toolset]) -> None:
@@ -317,6 +344,10 @@ def _ended(metrics: Metrics, call: Call, error: ShopfloorError | None) -> None:
     duration = call.finished - call.started
     name = call.name if call.tool is not None or call.name in call.toolset.tools else "unknown"
     metrics.called(call.toolset.name, name, error.code if error else "ok", duration / SECOND)
+    slow_after = call.toolset.slow_after(call)
+    if slow_after is not None and duration > slow_after * SECOND:
+        metrics.was_slow(name)
+        _calls.warning("call was slow", extra={"tool": name, "ms": round(duration / 1000), "limit": slow_after * 1000})
     if _calls.isEnabledFor(logging.INFO):
         _calls.info(
             "call ended",

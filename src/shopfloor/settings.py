@@ -23,6 +23,12 @@ PREFIX = "SHOPFLOOR_"
 
 Names = tuple[str, ...]
 
+SECRET_NAMES: Names = (
+    ".envrc", ".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".pgpass", "*.pem", "*.key",
+    "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".ssh", ".aws",
+    ".gnupg",
+)  # fmt: skip
+
 
 class Settings(BaseModel):
     """Everything that can be set; docs/settings.md is tested to name each."""
@@ -35,7 +41,7 @@ class Settings(BaseModel):
     workspace: str = Field("default", min_length=1, max_length=100, description="Keeps teams apart on one database.")
     host: str = Field("127.0.0.1", description="The address to listen on.")
     port: int = Field(3001, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
-    profile: Names = Field(("factory",), description="The toolsets that /mcp and /mcp/execute serve.")
+    profile: Names = Field(("factory", "context"), description="The toolsets that /mcp and /mcp/execute serve.")
     allowed_hosts: Names = Field((), description="Further names that clients may call this server by.")
     allowed_origins: Names = Field((), description="Web pages (scheme://host:port) that may call this server.")
     issuer: str | None = Field(None, description="The OAuth issuer that signs the tokens of users.")
@@ -50,6 +56,21 @@ class Settings(BaseModel):
     waits: int = Field(10_000, ge=1, description="Calls that may wait for something at once.")
     retries: int = Field(3, ge=0, le=10, description="Attempts after the first, when a failure may pass.")
     retry_pause: float = Field(1.0, ge=0, le=60, description="Seconds between attempts.")
+    secret_names: Names = Field(SECRET_NAMES, description="Names of files that agents never read; * is anything.")
+    embeddings: Literal["local", "openai", "off"] = Field("local", description="Who makes vectors for search.")
+    embeddings_model: str = Field("text-embedding-3-small", description="The model of an OpenAI-compatible endpoint.")
+    openai_base_url: str = Field(
+        default_factory=lambda: os.environ.get("OPENAI_BASE_URL", ""),
+        description="The OpenAI-compatible endpoint; by default OPENAI_BASE_URL.",
+    )
+    openai_api_key: str = Field(
+        default_factory=lambda: os.environ.get("OPENAI_API_KEY", ""),
+        repr=False,
+        description="Its key; by default OPENAI_API_KEY.",
+    )
+    model_cache: Path = Field(
+        default_factory=lambda: _cache_home() / "shopfloor" / "models", description="Where the local model is kept."
+    )
     log: Literal["auto", "json", "pretty"] = Field("auto", description="How log lines look.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is worth a line.")
 
@@ -63,7 +84,7 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise BadSettings(_explained(error)) from None
 
-    @field_validator("profile", "allowed_hosts", "allowed_origins", mode="before")
+    @field_validator("profile", "allowed_hosts", "allowed_origins", "secret_names", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
@@ -128,6 +149,10 @@ def _project_root() -> Path:
         if (folder / DATA).is_dir() or (folder / CONFIG).is_file():
             return folder
     return here
+
+
+def _cache_home() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 
 
 def _known() -> str:

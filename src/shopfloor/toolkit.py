@@ -45,6 +45,7 @@ class Tool:
     waits: bool
     parameters: Mapping[str, str]
     optional: frozenset[str]
+    listed: bool = True
 
     def validate(self, given: Any) -> Json:
         """The arguments for `run`, or InvalidInput that names the argument and what is allowed."""
@@ -75,6 +76,7 @@ class Toolset:
         caller_argument: str | None = None,
         instructions: str = "",
         in_envelope: bool = False,
+        slow_after: Callable[[Call], float | None] = lambda _: None,
     ) -> None:
         self.name = name
         self.answer = answer
@@ -86,6 +88,7 @@ class Toolset:
         self.caller_argument = caller_argument
         self.instructions = instructions
         self.in_envelope = in_envelope
+        self.slow_after = slow_after
         self.tools: dict[str, Tool] = {}
 
     def tool(
@@ -96,8 +99,12 @@ class Toolset:
         destructive: bool = False,
         idempotent: bool = False,
         outside: bool = False,
+        listed: bool = True,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register the decorated function; `outside` marks one that waits on more than the store."""
+        """Register the decorated function; `outside` marks one that waits on more than the store.
+
+        One that is not `listed` stands behind a resource, and is not shown among the tools.
+        """
 
         def register(run: Callable[..., Any]) -> Callable[..., Any]:
             if not _TOOL_NAME.fullmatch(name) or any(_same(name, other) for other in self.tools):
@@ -118,6 +125,7 @@ class Toolset:
                 optional=frozenset(
                     parameters[key] for key, info in model.model_fields.items() if not info.is_required()
                 ),
+                listed=listed,
             )
             return run
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from shopfloor.domain.decisions import Entry
 from shopfloor.errors import NotFound
 from shopfloor.store.database import Connection
@@ -125,6 +127,28 @@ class Decisions:
             limit=limit,
             **{column: value for column, value in wanted.items() if value is not None},
             **({} if before is None else {"before": before}),
+        )
+        return [Entry(*row) for row in rows]
+
+    def manual_since(self, at: int, limit: int) -> list[Entry]:
+        """What agents decided themselves since then, oldest first."""
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM decision WHERE workspace = :workspace AND kind = 'manual' AND created_at >= :at"
+            " ORDER BY created_at, id LIMIT :limit",
+            workspace=self._workspace,
+            at=at,
+            limit=limit,
+        )
+        return [Entry(*row) for row in rows]
+
+    def some(self, ids: Sequence[int]) -> list[Entry]:
+        """Those of these entries that exist."""
+        if not ids:
+            return []
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM decision WHERE workspace = :workspace"
+            f" AND id IN ({', '.join(str(int(id)) for id in ids)})",
+            workspace=self._workspace,
         )
         return [Entry(*row) for row in rows]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from shopfloor.domain.actors import Principal
 from shopfloor.domain.events import Event
@@ -14,6 +14,8 @@ from shopfloor.repositories.agents import Agents
 from shopfloor.repositories.answers import Answers
 from shopfloor.repositories.decisions import Decisions
 from shopfloor.repositories.escalations import Escalations
+from shopfloor.repositories.index import Index
+from shopfloor.repositories.knowledge import Accesses, Discoveries
 from shopfloor.repositories.outbox import Outbox
 from shopfloor.repositories.people import People
 from shopfloor.repositories.processes import Processes
@@ -66,6 +68,18 @@ class Work:
         return Decisions(self._connection, self.workspace)
 
     @cached_property
+    def discoveries(self) -> Discoveries:
+        return Discoveries(self._connection, self.workspace)
+
+    @cached_property
+    def accesses(self) -> Accesses:
+        return Accesses(self._connection, self.workspace)
+
+    @cached_property
+    def index(self) -> Index:
+        return Index(self._connection, self.workspace, self._floor.root, self.actor.key)
+
+    @cached_property
     def answers(self) -> Answers:
         return Answers(self._connection, self.workspace, self.actor.key)
 
@@ -91,6 +105,10 @@ class Works:
     workspace: int = 0
     process: int | None = None
     subscribers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    root: str = ""
+    """The project root that this floor's index is about."""
+    gateways: dict[type, Any] = field(default_factory=dict)
+    """The things outside of the store that this floor has, one of a kind."""
 
     def write(self, fn: Callable[[Work], T], actor: Principal, reference: int = 0) -> T:
         """What `fn` returns, after everything it wrote is durable. It may run more than once, but counts once."""
@@ -122,6 +140,11 @@ class Outside:
 
     def later(self, fn: Callable[[Work], object]) -> None:
         self.works.later(fn, self.actor, self.reference)
+
+    def the(self, kind: type[T]) -> T:
+        """The one thing of that kind that this floor has outside of its store."""
+        thing: T = self.works.gateways[kind]
+        return thing
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the caller how far it is, where the door can."""

@@ -1,0 +1,133 @@
+"""Ranking: how what was found by words and by meaning becomes one list. Every rule here was measured (bench/)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shopfloor.domain.index import Hit
+from shopfloor.domain.places import is_aside
+from shopfloor.domain.times import DAY
+from shopfloor.domain.words import words_of
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each rule counts."""
+
+    constant: int = 20
+    """The k of reciprocal rank fusion: the larger, the less the first places stand out."""
+    words: float = 1.0
+    vectors: float = 1.0
+    name: float = 0.25
+    """For each query word in the file's name or the folder around it, as a share of all words."""
+    symbol: float = 1.0
+    """For the passage that defines the symbol that the query is."""
+    company: float = 0.15
+    """What the other passages of a file lend its best one."""
+    again: float = 0.5
+    """What each further passage of a file keeps."""
+    aside: float = 0.6
+    roles: Mapping[str, float] = field(
+        default_factory=lambda: {"test": 0.6, "generated": 0.4, "docs": 0.9, "config": 0.8}
+    )
+    outdated: float = 0.5
+    access: float = 0.05
+    recency: float = 0.03
+
+
+WEIGHTS = Weights()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A passage and what it is worth, 0 to 1."""
+
+    hit: Hit
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What is known beside the query."""
+
+    now: int
+    accesses: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """How often and when each file was last read."""
+    outdated: frozenset[str] = frozenset()
+    """Numbers of discoveries that may no longer hold."""
+
+
+def rank(
+    query: str,
+    by_words: Sequence[Hit],
+    by_meaning: Sequence[Hit],
+    defining: Sequence[Hit],
+    circumstances: Circumstances,
+    weights: Weights = WEIGHTS,
+) -> list[Ranked]:
+    """One list, best first."""
+    fused = _fuse([(by_words, weights.words), (by_meaning, weights.vectors)], weights)
+    for hit in defining:
+        fused[hit] = fused.get(hit, 0.0) + weights.symbol
+    terms = set(words_of(query))
+    judged = {hit: score * _judgement(hit, terms, circumstances, weights) for hit, score in fused.items()}
+    return _together(judged, weights)
+
+
+def _fuse(lists: Sequence[tuple[Sequence[Hit], float]], weights: Weights) -> dict[Hit, float]:
+    """Reciprocal ranks, so that the best place in every list counts one."""
+    given = sum(weight for hits, weight in lists if hits) or 1.0
+    fused: dict[Hit, float] = {}
+    for hits, weight in lists:
+        for place, hit in enumerate(hits):
+            share = weight * (weights.constant + 1) / (weights.constant + 1 + place)
+            fused[hit] = fused.get(hit, 0.0) + share / given
+    return fused
+
+
+def _judgement(hit: Hit, terms: set[str], circumstances: Circumstances, weights: Weights) -> float:
+    factor = 1.0
+    if hit.source != "code":
+        return weights.outdated if hit.source == "discovery" and hit.ref in circumstances.outdated else factor
+    factor *= weights.roles.get(hit.type, 1.0)
+    if is_aside(hit.ref):
+        factor *= weights.aside
+    factor *= 1.0 + weights.name * _named(hit.ref, terms)
+    count, last_at = circumstances.accesses.get(hit.ref, (0, 0))
+    if count:
+        fresh = max(0.0, 1.0 - (circumstances.now - last_at) / (30 * DAY))
+        factor *= 1.0 + weights.access * min(1.0, count / 10) * fresh
+    age = max(0, circumstances.now - hit.changed_at) / (30 * DAY)
+    return factor * (1.0 + weights.recency * max(0.0, 1.0 - age))
+
+
+def _named(path: str, terms: set[str]) -> float:
+    """The share of the query's words that the file's name or its folder begins with."""
+    *_, folder, name = ["", *path.split("/")]
+    words = set(words_of(name.rpartition(".")[0])) | set(words_of(folder))
+    if not terms:
+        return 0.0
+    met = sum(1 for term in terms if any(_begins(word, term) for word in words))
+    return met / len(terms)
+
+
+def _begins(word: str, term: str) -> bool:
+    shorter = min(len(word), len(term))
+    return shorter >= 3 and word[:shorter] == term[:shorter]
+
+
+def _together(judged: Mapping[Hit, float], weights: Weights) -> list[Ranked]:
+    """A file's best passage is lifted by the others; each further one is worth half of the one before."""
+    by_file: dict[tuple[str, str], list[tuple[float, Hit]]] = {}
+    for hit, score in judged.items():
+        by_file.setdefault((hit.source, hit.ref), []).append((score, hit))
+    ranked = []
+    for scored in by_file.values():
+        scored.sort(key=lambda each: (-each[0], each[1].start_line))
+        rest = sum(score for score, _ in scored[1:])
+        for place, (score, hit) in enumerate(scored):
+            lifted = score * (1.0 + weights.company * min(1.0, rest)) if place == 0 else score * weights.again**place
+            ranked.append(Ranked(hit, lifted))
+    ranked.sort(key=lambda each: (-each.score, each.hit.ref, each.hit.start_line))
+    return ranked
