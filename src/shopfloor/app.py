@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event
 from shopfloor.background.housekeeping import Housekeeper, chores
+from shopfloor.background.indexer import Indexer
 from shopfloor.background.wake import Wake
 from shopfloor.domain.actors import AGENT_TYPES, LOCAL, OPERATOR, Kind, Principal
 from shopfloor.domain.decisions import context_of, spell_reference
@@ -43,7 +44,7 @@ from shopfloor.pipeline.validate import validate
 from shopfloor.repositories.work import Work, Works
 from shopfloor.settings import Settings
 from shopfloor.store.database import open_store
-from shopfloor.toolkit import Answer, Call, Json, Tool, Toolset, Waiting
+from shopfloor.toolkit import Answer, Call, Json, Resource, Tool, Toolset, Waiting
 from shopfloor.toolsets import context, factory
 from shopfloor.toolsets.factory import permissions
 from shopfloor.usecases import identity as identities
@@ -71,6 +72,7 @@ class Floor:
     wake: Wake
     dispatcher: Dispatcher
     housekeeper: Housekeeper
+    indexer: Indexer
     toolsets: dict[str, Toolset]
     rights: dict[str, frozenset[str]]
     walk: Callable[[Call], Answer | Waiting]
@@ -98,11 +100,13 @@ class Floor:
         self.wake.start()
         self.works.store.listen(lambda topics: self.identity.forget() if not topics or "token" in topics else None)
         self.dispatcher.start()
+        self.indexer.start(at_once=kind == "serve" and context.toolset.name in self.settings.profile)
 
     def stop(self) -> None:
         """End it again; everything that was handed in is durable afterwards."""
         self.interrupt()
         self._hands.shutdown(wait=True)
+        self.indexer.stop()
         if self.dispatcher.running:
             self.wake.stop()
             self.dispatcher.stop()
@@ -171,6 +175,15 @@ class Floor:
             for toolset in toolsets
             for tool in toolset.tools.values()
             if tool.listed and self.may(toolset, self.acting_as(toolset, actor), tool.name)
+        ]
+
+    def resources_for(self, actor: Principal, toolsets: Sequence[Toolset]) -> list[tuple[Toolset, Resource]]:
+        """What this principal may read at an address."""
+        return [
+            (toolset, resource)
+            for toolset in toolsets
+            for resource in toolset.resources
+            if self.may(toolset, self.acting_as(toolset, actor), resource.tool)
         ]
 
     def acting_as(self, toolset: Toolset, actor: Principal) -> Principal:
@@ -246,6 +259,7 @@ def build(
         wake=Wake(works),
         dispatcher=dispatcher,
         housekeeper=Housekeeper(works, chores()),
+        indexer=Indexer(works),
         toolsets=toolsets,
         rights=rights,
         walk=lambda call: None,  # type: ignore[arg-type,return-value]
@@ -321,8 +335,14 @@ def _gauges(works: Works) -> dict[str, float]:
         **{f"store_{name}": value for name, value in works.store.gauges().items()},
         "deliveries_waiting": waiting,
         "deliveries_dead": dead,
+        **_index_gauges(works),
         "threads": threading.active_count(),
     }
+
+
+def _index_gauges(works: Works) -> dict[str, float]:
+    tree: Tree = works.gateways[Tree]
+    return {"index_files": tree.total, "index_files_pending": len(tree.pending)}
 
 
 def _began(call: Call) -> None:

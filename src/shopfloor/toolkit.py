@@ -10,9 +10,10 @@ import inspect
 import json
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
@@ -60,6 +61,33 @@ class Tool:
         return {name: getattr(checked, name) for name in self.parameters}
 
 
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something to read at an address. Reading it is a call of a tool, whose arguments stand in the address."""
+
+    uri: str
+    """`{name}` stands for an argument without slashes, `{+name}` for one that may have some."""
+    name: str
+    description: str
+    tool: str
+    text: Callable[[Any], str]
+    """What of the tool's answer is to be read."""
+    mime_type: str = "application/json"
+
+    @property
+    def is_template(self) -> bool:
+        return "{" in self.uri
+
+    def arguments(self, uri: str) -> Json | None:
+        """The arguments that an address gives, or None when it is not one of this resource."""
+        pieces = re.split(r"\{(\+?)(\w+)\}", self.uri)
+        pattern = re.escape(pieces[0])
+        for plus, name, after in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+            pattern += f"(?P<{name}>{'.+' if plus else '[^/]+'}){re.escape(after)}"
+        found = re.fullmatch(pattern, uri, re.DOTALL)
+        return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
+
+
 class Toolset:
     """A room of tools with one contract."""
 
@@ -77,6 +105,7 @@ class Toolset:
         instructions: str = "",
         in_envelope: bool = False,
         slow_after: Callable[[Call], float | None] = lambda _: None,
+        resources: Sequence[Resource] = (),
     ) -> None:
         self.name = name
         self.answer = answer
@@ -89,6 +118,7 @@ class Toolset:
         self.instructions = instructions
         self.in_envelope = in_envelope
         self.slow_after = slow_after
+        self.resources = resources
         self.tools: dict[str, Tool] = {}
 
     def tool(

@@ -15,6 +15,7 @@ from shopfloor.usecases import decisions, processes
 
 ANSWERS_KEPT = DAY
 EVENTS_KEPT = 30 * DAY
+VECTORS_KEPT = 50_000
 _BEAT = 5.0
 _BATCH = 1000
 
@@ -37,6 +38,7 @@ def chores() -> list[Chore]:
         Chore("open calls", 1, decisions.close_left_open),
         Chore("kept answers", 12, lambda work: work.answers.forget(work.now - ANSWERS_KEPT, _BATCH)),
         Chore("old events", 12, lambda work: work.outbox.forget(work.now - EVENTS_KEPT, _BATCH)),
+        Chore("unused vectors", 720, lambda work: work.index.forget_vectors(VECTORS_KEPT, _BATCH)),
     ]
 
 

@@ -22,11 +22,11 @@ class Chunk:
     signature: str
     body: str
 
-    def meaning(self, path: str) -> str:
-        """What a model is shown of it: where it is, what it is called, how it begins."""
-        place = " ".join(words_of(path.rpartition(".")[0]))
+    @property
+    def meaning(self) -> str:
+        """What a model is shown of it: what it is called and how it begins, wherever it lies."""
         name = " ".join(words_of(self.name))
-        return f"{name}. {place}\n{self.signature}\n{self.body[:_SEEN_BY_MODEL]}"
+        return f"{name}\n{self.signature}\n{self.body[:_SEEN_BY_MODEL]}"
 
 
 def digest_of(text: str) -> bytes:

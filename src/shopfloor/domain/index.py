@@ -97,7 +97,7 @@ def passages_of(file: Filed, chunks: Sequence[Chunk]) -> list[Passage]:
             end_line=chunk.end_line,
             owner=None,
             changed_at=file.modified,
-            digest=digest_of(chunk.meaning(file.path)),
+            digest=digest_of(chunk.meaning),
             words=(spread(chunk.name), spread(file.path), spread(chunk.signature), spread(chunk.body)),
         )
         for chunk in findable(chunks)

@@ -32,6 +32,8 @@ class Tree:
         self._files = files
         self._grep = grep
         self.turn = threading.Lock()
+        self.wanted = threading.Event()
+        """Set when there may be something to do."""
         self.known: dict[str, str] | None = None
         """What is in the index, by path; None until it was looked up."""
         self.pending: list[str] = []

@@ -75,14 +75,15 @@ class Vectors:
         needed = self._count + matrix.shape[0]
         if self.by_sign or needed > self._whole:
             if not self.by_sign:
-                self._signs = np.packbits(self._rows[: self._count] > 0, axis=1)
+                self._signs = np.packbits(self._rows[: self._count] > 0, axis=1) if self._count else self._signs
                 self._rows = np.empty((0, matrix.shape[1]), dtype=np.float32)
             signs = np.packbits(matrix > 0, axis=1)
             self._signs = np.vstack([self._signs[: self._count], signs]) if self._count else signs
             return
         if needed > self._rows.shape[0]:
             wider = np.empty((max(1024, 2 * needed), matrix.shape[1]), dtype=np.float32)
-            wider[: self._count] = self._rows[: self._count]
+            if self._count:
+                wider[: self._count] = self._rows[: self._count]
             self._rows = wider
         self._rows[self._count : needed] = matrix
 

@@ -327,12 +327,14 @@ class Index:
         )
         return {bytes(digest): bytes(value) for digest, value in rows}
 
-    def forget_vectors(self, limit: int) -> int:
-        """How many vectors were dropped whose text is nowhere any more."""
+    def forget_vectors(self, keep: int, limit: int) -> int:
+        """How many vectors were dropped whose text is nowhere any more; the latest of them are kept for its return."""
         return self._connection.execute(
             "DELETE FROM vector WHERE id IN (SELECT v.id FROM vector v WHERE v.workspace = :workspace AND NOT EXISTS"
-            " (SELECT 1 FROM passage p WHERE p.workspace = v.workspace AND p.digest = v.digest) LIMIT :limit)",
+            " (SELECT 1 FROM passage p WHERE p.workspace = v.workspace AND p.digest = v.digest)"
+            " ORDER BY v.id DESC LIMIT :limit OFFSET :keep)",
             workspace=self._workspace,
+            keep=keep,
             limit=limit,
         )
 

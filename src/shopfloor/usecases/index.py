@@ -181,7 +181,7 @@ def _texts(outside: Outside, hits: Sequence[Hit]) -> dict[bytes, str]:
         except Refused:
             continue
         for chunk in findable(chunks_of(language_of(path), data)):
-            meaning = chunk.meaning(path)
+            meaning = chunk.meaning
             if (digest := digest_of(meaning)) in wanted:
                 texts[digest] = meaning
     for source in SOURCES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,6 +108,7 @@ def bring_up_to_date(outside: Outside) -> Freshness:
         progress=lambda done, total: outside.progress(done, total, "Indexing files"),
     )
     index.catch_up(outside)
+    tree.wanted.set()  # the rest, and vectors, are made in the background
     return freshness
 
 
@@ -264,7 +266,8 @@ def _cut(text: str) -> str:
 
 
 def _rounded(score: float) -> float:
-    return round(min(1.0, score), 3)
+    """A score without an upper end, between 0 and 1."""
+    return round(1.0 - math.exp(-2.5 * score), 3)
 
 
 def record(

@@ -37,7 +37,7 @@ def read_file(
     start_line: Line = None,
     end_line: LastLine = None,
 ) -> Json:
-    """Read file content with optional dependency tree. Tracks access for context scoring."""
+    """Read file content with optional dependency tree loading. Tracks file access for context scoring."""
     read = files.read(outside, path, start_line, end_line)
     file: Json = {
         "path": read.path,
@@ -68,7 +68,7 @@ def grep_codebase(
     case_sensitive: CaseSensitive = False,
     limit: Limit = 50,
 ) -> Json:
-    """Fast text search across codebase using regex. Good for exact matches and when semantic search unavailable."""
+    """Fast text search across codebase using regex patterns. Fallback when semantic search not available or for exact matches."""
     found = files.grep(outside, pattern, file_pattern, case_sensitive, limit)
     answer: Json = {
         "matches": [_match(match) for match in found.matches],

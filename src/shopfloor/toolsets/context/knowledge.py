@@ -45,7 +45,7 @@ DiscoveryId = Annotated[str, Field(description="The discovery, such as discovery
 def context_search(
     outside: Outside, query: Query, type: Type = "all", module: Module = None, limit: Limit = 5
 ) -> Json:
-    """Search project context semantically using RAG. Returns relevant discoveries, patterns, rules, past decisions, and code."""
+    """Search project context semantically using RAG (Retrieval-Augmented Generation) with embeddings. Returns relevant discoveries, sessions, and code snippets ranked by similarity."""
     searched = knowledge.search(outside, query, type, module, limit)
     answer: Json = {
         "results": [_result(result) for result in searched.results],

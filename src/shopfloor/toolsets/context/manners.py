@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from shopfloor.errors import (
@@ -14,7 +15,7 @@ from shopfloor.errors import (
     ShopfloorError,
     ToolNotFound,
 )
-from shopfloor.toolkit import Call, Json, Toolset, camel
+from shopfloor.toolkit import Call, Json, Resource, Toolset, camel
 
 INSTRUCTIONS = (
     "Before you work on this project's files, ask context_search what the team knows and where the code is; "
@@ -65,6 +66,31 @@ def slow_after(call: Call) -> float | None:
     return {"context_search": 5.0, "grep_codebase": 3.0}.get(call.name)
 
 
+RESOURCES = (
+    Resource(
+        uri="shopfloor://project",
+        name="project",
+        description="The project at a glance: languages, modules, the files that are read most, and the rules that hold",
+        tool="show_project",
+        text=lambda answer: json.dumps(answer, indent=1, ensure_ascii=False),
+    ),
+    Resource(
+        uri="shopfloor://discovery/{id}",
+        name="discovery",
+        description="One discovery, with what superseded it and which of its files changed since",
+        tool="show_discovery",
+        text=lambda answer: json.dumps(answer, indent=1, ensure_ascii=False),
+    ),
+    Resource(
+        uri="shopfloor://file/{+path}",
+        name="file",
+        description="The content of a file, by its path below the project root",
+        tool="read_file",
+        text=lambda answer: str(answer["file"]["content"]),
+        mime_type="text/plain",
+    ),
+)
+
 toolset = Toolset(
     "context",
     answer=as_it_is,
@@ -75,4 +101,5 @@ toolset = Toolset(
     spelling=camel,
     instructions=INSTRUCTIONS,
     slow_after=slow_after,
+    resources=RESOURCES,
 )
