@@ -18,6 +18,7 @@ from shopfloor.background import mailer, reconciler
 from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event
 from shopfloor.background.live import Live
 from shopfloor.background.housekeeping import Housekeeper, chores
+from shopfloor.background.indexer import Indexer
 from shopfloor.background.wake import Wake
 from shopfloor.domain import todos
 from shopfloor.domain.actors import AGENT_TYPES, LOCAL, OPERATOR, Kind, Principal
@@ -26,8 +27,14 @@ from shopfloor.domain.rules import Rules
 from shopfloor.domain.times import DAY, SECOND
 from shopfloor.errors import BadSettings, ShopfloorError, StartRefused, TooBusy, Unavailable
 from shopfloor.gateways import clock
+from shopfloor.gateways.embeddings import Embeddings, Local, Off, OpenAI
+from shopfloor.gateways.files import Files
+from shopfloor.gateways.grep import Grep
 from shopfloor.gateways.metrics import Metrics
+from shopfloor.gateways.resolve import Resolver
 from shopfloor.gateways.tokens import Issuer, UserTokens
+from shopfloor.gateways.tree import Tree
+from shopfloor.gateways.vectors import Vectors
 from shopfloor.pipeline import compose
 from shopfloor.pipeline.escalate import escalate
 from shopfloor.pipeline.identify import Identity, identify
@@ -41,8 +48,8 @@ from shopfloor.pipeline.validate import validate
 from shopfloor.repositories.work import Work, Works
 from shopfloor.settings import Settings
 from shopfloor.store.database import open_store
-from shopfloor.toolkit import Answer, Call, Json, Tool, Toolset, Waiting
-from shopfloor.toolsets import desk, factory, loop, personal, todo, todo_direct
+from shopfloor.toolkit import Answer, Call, Json, Resource, Tool, Toolset, Waiting
+from shopfloor.toolsets import context, desk, factory, loop, personal, todo, todo_direct
 from shopfloor.toolsets.factory import permissions
 from shopfloor.usecases import identity as identities
 from shopfloor.usecases import links, mail, sessions
@@ -56,10 +63,11 @@ TOOLSETS: dict[str, Toolset] = {
         todo.toolset,
         todo_direct.toolset,
         personal.toolset,
+        context.toolset,
         desk.toolset,
     ]
 }
-RATE_LIMITS: dict[str, int] = {}
+RATE_LIMITS: dict[str, int] = {"context_search": 30, "read_file": 100, "grep_codebase": 60}
 SUBSCRIBERS: Sequence[Subscriber] = mailer.subscribers()
 
 now = clock.now
@@ -84,6 +92,7 @@ class Floor:
     live: Live
     dispatcher: Dispatcher
     housekeeper: Housekeeper
+    indexer: Indexer
     toolsets: dict[str, Toolset]
     rights: dict[str, frozenset[str]]
     walk: Callable[[Call], Answer | Waiting]
@@ -113,6 +122,7 @@ class Floor:
         self.wake.start()
         self.works.store.listen(lambda topics: self.identity.forget() if not topics or "token" in topics else None)
         self.dispatcher.start()
+        self.indexer.start(at_once=kind == "serve" and context.toolset.name in self.settings.profile)
 
     def stop(self) -> None:
         """End it again; everything that was handed in is durable afterwards. To end it twice is fine."""
@@ -121,6 +131,7 @@ class Floor:
         self._stopped = True
         self.interrupt()
         self._hands.shutdown(wait=True)
+        self.indexer.stop()
         if self.dispatcher.running:
             self.wake.stop()
             self.dispatcher.stop()
@@ -223,7 +234,16 @@ class Floor:
             (toolset, tool)
             for toolset in toolsets
             for tool in toolset.tools.values()
-            if self.may(toolset, self.acting_as(toolset, actor), tool.name)
+            if tool.listed and self.may(toolset, self.acting_as(toolset, actor), tool.name)
+        ]
+
+    def resources_for(self, actor: Principal, toolsets: Sequence[Toolset]) -> list[tuple[Toolset, Resource]]:
+        """What this principal may read at an address."""
+        return [
+            (toolset, resource)
+            for toolset in toolsets
+            for resource in toolset.resources
+            if self.may(toolset, self.acting_as(toolset, actor), resource.tool)
         ]
 
     def acting_as(self, toolset: Toolset, actor: Principal) -> Principal:
@@ -250,7 +270,7 @@ class Floor:
 
     def schemas(self, toolset: str, for_model: bool = False) -> list[Json]:
         """The toolset's tools as function-calling models take them."""
-        return [_described(self.toolsets[toolset], tool, for_model) for tool in self.toolsets[toolset].tools.values()]
+        return [_described(self.toolsets[toolset], tool, for_model) for tool in self.toolsets[toolset].tools.values() if tool.listed]
 
     def ready(self) -> list[str]:
         """What keeps this floor from serving; nothing, usually."""
@@ -282,6 +302,8 @@ def build(
     store = open_store(settings.database_url)
     works = Works(store, clock.now, subscribers=by_event(subscribers), rules=_rules(settings))
     works.workspace = works.write(lambda work: work.workspaces.ensure(settings.workspace, work.now), OPERATOR)
+    works.root = str(settings.project)
+    works.gateways |= project_gateways(settings)
     key = works.write(lambda work: identities.settle(work, secrets.token_bytes(32)), OPERATOR)
     pages_key = works.write(lambda work: sessions.settle(work, secrets.token_bytes(32)), OPERATOR)
     issuer = Issuer(settings.issuer, settings.jwks_url) if settings.issuer and settings.jwks_url else None
@@ -308,6 +330,7 @@ def build(
         live=Live(works),
         dispatcher=dispatcher,
         housekeeper=Housekeeper(works, [*chores(), *reconciler.chores()]),
+        indexer=Indexer(works),
         toolsets=toolsets,
         rights=rights,
         walk=lambda call: None,  # type: ignore[arg-type,return-value]
@@ -354,6 +377,25 @@ def _rules(settings: Settings) -> Rules:
     return Rules(silence=settings.agent_silence_seconds * SECOND, agent_types=(*AGENT_TYPES, *further))
 
 
+def project_gateways(settings: Settings) -> dict[type, object]:
+    """The things outside of the store that a floor has: the project's files and what looks into them."""
+    files = Files(settings.project, settings.data, settings.secret_names)
+    grep = Grep(files)
+    embeddings: Embeddings = Off()
+    if settings.embeddings == "local":
+        embeddings = Local(settings.model_cache)
+    elif settings.embeddings == "openai":
+        embeddings = OpenAI(settings.openai_base_url, settings.openai_api_key, settings.embeddings_model)
+    return {
+        Files: files,
+        Grep: grep,
+        Resolver: Resolver(files),
+        Tree: Tree(files, grep),
+        Vectors: Vectors(),
+        Embeddings: embeddings,
+    }
+
+
 def check_profile(settings: Settings, toolsets: dict[str, Toolset]) -> None:
     """Refuse a profile that names no toolset, or in which two names collide."""
     owner: dict[str, str] = {}
@@ -390,8 +432,14 @@ def _gauges(works: Works) -> dict[str, float]:
         **{f"store_{name}": value for name, value in works.store.gauges().items()},
         "deliveries_waiting": waiting,
         "deliveries_dead": dead,
+        **_index_gauges(works),
         "threads": threading.active_count(),
     }
+
+
+def _index_gauges(works: Works) -> dict[str, float]:
+    tree: Tree = works.gateways[Tree]
+    return {"index_files": tree.total, "index_files_pending": len(tree.pending)}
 
 
 def _began(call: Call) -> None:
@@ -411,7 +459,12 @@ def _began(call: Call) -> None:
 
 def _ended(metrics: Metrics, call: Call, error: ShopfloorError | None) -> None:
     duration = call.finished - call.started
-    metrics.called(call.toolset.name, _counted_as(call), error.code if error else "ok", duration / SECOND)
+    name = _counted_as(call)
+    metrics.called(call.toolset.name, name, error.code if error else "ok", duration / SECOND)
+    slow_after = call.toolset.slow_after(call)
+    if slow_after is not None and duration > slow_after * SECOND:
+        metrics.was_slow(name)
+        _calls.warning("call was slow", extra={"tool": name, "ms": round(duration / 1000), "limit": slow_after * 1000})
     if _calls.isEnabledFor(logging.INFO):
         _calls.info(
             "call ended",

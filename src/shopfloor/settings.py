@@ -24,6 +24,12 @@ CHAT_KEY = "OPENAI_API_KEY"
 
 Names = tuple[str, ...]
 
+SECRET_NAMES: Names = (
+    ".envrc", ".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".pgpass", "*.pem", "*.key",
+    "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".ssh", ".aws",
+    ".gnupg",
+)  # fmt: skip
+
 
 class Hook(BaseModel):
     """A command that runs at a moment of a run, as an argument vector."""
@@ -60,7 +66,7 @@ class Settings(BaseModel):
     host: str = Field("127.0.0.1", description="The address to listen on.")
     port: int = Field(3001, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
     profile: Names = Field(
-        ("factory", "todo"), min_length=1, description="The toolsets that /mcp and /mcp/execute serve."
+        ("factory", "todo", "context"), min_length=1, description="The toolsets that /mcp and /mcp/execute serve."
     )
     allowed_hosts: Names = Field((), description="Further names that clients may call this server by.")
     allowed_origins: Names = Field((), description="Web pages (scheme://host:port) that may call this server.")
@@ -89,6 +95,21 @@ class Settings(BaseModel):
     agent_silence_seconds: int = Field(
         420, ge=10, le=604_800, description="How long an agent may be silent before its tasks go back to the queue."
     )
+    secret_names: Names = Field(SECRET_NAMES, description="Names of files that agents never read; * is anything.")
+    embeddings: Literal["local", "openai", "off"] = Field("local", description="Who makes vectors for search.")
+    embeddings_model: str = Field("text-embedding-3-small", description="The model of an OpenAI-compatible endpoint.")
+    openai_base_url: str = Field(
+        default_factory=lambda: os.environ.get("OPENAI_BASE_URL", ""),
+        description="The OpenAI-compatible endpoint; by default OPENAI_BASE_URL.",
+    )
+    openai_api_key: str = Field(
+        default_factory=lambda: os.environ.get("OPENAI_API_KEY", ""),
+        repr=False,
+        description="Its key; by default OPENAI_API_KEY.",
+    )
+    model_cache: Path = Field(
+        default_factory=lambda: _cache_home() / "shopfloor" / "models", description="Where the local model is kept."
+    )
     log: Literal["auto", "json", "pretty"] = Field("auto", description="How log lines look.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is worth a line.")
 
@@ -107,7 +128,7 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise BadSettings(_explained(error)) from None
 
-    @field_validator("profile", "allowed_hosts", "allowed_origins", "run_toolsets", mode="before")
+    @field_validator("profile", "allowed_hosts", "allowed_origins", "run_toolsets", "secret_names", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
@@ -184,6 +205,10 @@ def _project_root() -> Path:
         if (folder / DATA).is_dir() or (folder / CONFIG).is_file():
             return folder
     return here
+
+
+def _cache_home() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 
 
 def _known() -> str:

@@ -10,9 +10,10 @@ import inspect
 import math
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
+from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import to_json
@@ -54,6 +55,7 @@ class Tool:
     secret: bool
     parameters: Mapping[str, str]
     optional: frozenset[str]
+    listed: bool = True
 
     def validate(self, given: Any) -> Json:
         """The arguments for `run`, or InvalidInput that names the argument and what is allowed."""
@@ -66,6 +68,33 @@ class Tool:
         except ValidationError as error:
             raise _explained(error, self) from None
         return {name: getattr(checked, name) for name in self.parameters}
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something to read at an address. Reading it is a call of a tool, whose arguments stand in the address."""
+
+    uri: str
+    """`{name}` stands for an argument without slashes, `{+name}` for one that may have some."""
+    name: str
+    description: str
+    tool: str
+    text: Callable[[Any], str]
+    """What of the tool's answer is to be read."""
+    mime_type: str = "application/json"
+
+    @property
+    def is_template(self) -> bool:
+        return "{" in self.uri
+
+    def arguments(self, uri: str) -> Json | None:
+        """The arguments that an address gives, or None when it is not one of this resource."""
+        pieces = re.split(r"\{(\+?)(\w+)\}", self.uri)
+        pattern = re.escape(pieces[0])
+        for plus, name, after in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+            pattern += f"(?P<{name}>{'.+' if plus else '[^/]+'}){re.escape(after)}"
+        found = re.fullmatch(pattern, uri, re.DOTALL)
+        return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
 
 
 class Toolset:
@@ -87,6 +116,8 @@ class Toolset:
         instructions: str = "",
         in_envelope: bool = False,
         keeps_answers: bool = True,
+        slow_after: Callable[[Call], float | None] = lambda _: None,
+        resources: Sequence[Resource] = (),
     ) -> None:
         self.name = name
         self.answer = answer
@@ -101,6 +132,8 @@ class Toolset:
         self.instructions = instructions
         self.in_envelope = in_envelope
         self.keeps_answers = keeps_answers
+        self.slow_after = slow_after
+        self.resources = resources
         self.tools: dict[str, Tool] = {}
 
     def tool(
@@ -112,10 +145,12 @@ class Toolset:
         idempotent: bool = False,
         outside: bool = False,
         secret: bool = False,
+        listed: bool = True,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register the decorated function.
 
-        `outside` marks one that waits on more than the store, `secret` one whose answer is shown only once.
+        `outside` marks one that waits on more than the store, `secret` one whose answer is shown only once. One that
+        is not `listed` stands behind a resource, and is not shown among the tools.
         """
 
         def register(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -138,6 +173,7 @@ class Toolset:
                 optional=frozenset(
                     parameters[key] for key, info in model.model_fields.items() if not info.is_required()
                 ),
+                listed=listed,
             )
             return run
 

@@ -16,6 +16,7 @@ from shopfloor.usecases import decisions, processes, todos
 
 ANSWERS_KEPT = DAY
 EVENTS_KEPT = 30 * DAY
+VECTORS_KEPT = 50_000
 _BEAT = 5.0
 _BATCH = 1000
 
@@ -40,6 +41,7 @@ def chores() -> list[Chore]:
         Chore("lists", 12, todos.purge),
         Chore("page sessions", 12, lambda work: work.tokens.forget_pages(work.now - DAY, _BATCH)),
         Chore("old events", 12, lambda work: work.outbox.forget(work.now - EVENTS_KEPT, _BATCH)),
+        Chore("unused vectors", 720, lambda work: work.index.forget_vectors(VECTORS_KEPT, _BATCH)),
     ]
 
 

@@ -134,6 +134,21 @@ class AgentChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class DiscoveryRecorded:
+    """Somebody wrote down what was learned about the project."""
+
+    name: ClassVar[str] = "discovery.recorded"
+    discovery: int
+    by: str
+
+    def data(self) -> dict[str, Any]:
+        return {"discoveryId": f"discovery-{self.discovery}", "by": self.by}
+
+    def topics(self) -> tuple[str, ...]:
+        return ("discovery",)
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """An event as the outbox keeps it."""
 

@@ -63,6 +63,7 @@ class Metrics:
         self._limited = Counter("shopfloor_rate_limited", "Calls over a rate limit", ["tool"], registry=self.registry)
         self._retries = Counter("shopfloor_retries", "Attempts after the first", ["tool"], registry=self.registry)
         self._escalations = Counter("shopfloor_escalations", "Failures escalated", ["tool"], registry=self.registry)
+        self._slow = Counter("shopfloor_slow_calls", "Calls over their longest time", ["tool"], registry=self.registry)
         self._batch = Histogram(
             "shopfloor_commit_batch_size",
             "Writes per commit",
@@ -91,6 +92,9 @@ class Metrics:
 
     def escalated(self, tool: str) -> None:
         self._escalations.labels(tool).inc()
+
+    def was_slow(self, tool: str) -> None:
+        self._slow.labels(tool).inc()
 
     def committed(self, writes: int) -> None:
         self._batch.observe(writes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from shopfloor.domain.decisions import Entry, Sought, first_reference
@@ -212,6 +213,28 @@ class Decisions:
         """The newest row about somebody."""
         rows = self.page(limit=1, subject=subject)
         return rows[0] if rows else None
+
+    def manual_since(self, at: int, limit: int) -> list[Entry]:
+        """What agents decided themselves since then, oldest first."""
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM decision WHERE workspace = :workspace AND kind = 'manual' AND created_at >= :at"
+            " ORDER BY created_at, id LIMIT :limit",
+            workspace=self._workspace,
+            at=at,
+            limit=limit,
+        )
+        return [Entry(*row) for row in rows]
+
+    def some(self, ids: Sequence[int]) -> list[Entry]:
+        """Those of these entries that exist."""
+        if not ids:
+            return []
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM decision WHERE workspace = :workspace"
+            f" AND id IN ({', '.join(str(int(id)) for id in ids)})",
+            workspace=self._workspace,
+        )
+        return [Entry(*row) for row in rows]
 
     def stack(self, id: int) -> str | None:
         """The stack trace of an error row; for people only."""

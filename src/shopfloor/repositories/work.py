@@ -18,6 +18,8 @@ from shopfloor.repositories.conversations import Conversations
 from shopfloor.repositories.decisions import Decisions
 from shopfloor.repositories.epics import Epics
 from shopfloor.repositories.escalations import Escalations
+from shopfloor.repositories.index import Index
+from shopfloor.repositories.knowledge import Accesses, Discoveries
 from shopfloor.repositories.loops import Runs, RunTalk
 from shopfloor.repositories.mail import Mails
 from shopfloor.repositories.outbox import Outbox
@@ -119,6 +121,18 @@ class Work:
         return Decisions(self._connection, self.workspace)
 
     @cached_property
+    def discoveries(self) -> Discoveries:
+        return Discoveries(self._connection, self.workspace)
+
+    @cached_property
+    def accesses(self) -> Accesses:
+        return Accesses(self._connection, self.workspace)
+
+    @cached_property
+    def index(self) -> Index:
+        return Index(self._connection, self.workspace, self._floor.root, self.actor.key)
+
+    @cached_property
     def answers(self) -> Answers:
         return Answers(self._connection, self.workspace, self.actor.key)
 
@@ -144,6 +158,8 @@ class Works:
     workspace: int = 0
     process: int | None = None
     subscribers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    root: str = ""
+    """The project root that this floor's index is about."""
     gateways: dict[type, Any] = field(default_factory=dict)
     """The things outside of the store that this floor has, one of a kind."""
     rules: Rules = field(default_factory=Rules)
