@@ -1,11 +1,12 @@
 # make serve    set up and start the floor        make test       set up and run all tests
 # make check    style, types, security            make test-long  the figures that take minutes
 # make bench    what a call costs                 make setup      only set up
+# make test-agents  a real agent from npm works a specification off, against a stub of its model
 #
 # Everything is made inside the checkout: .venv, .cache and tests/clients/node_modules.
 
 .DEFAULT_GOAL := serve
-.PHONY: setup serve test test-long check bench docs clients system-packages
+.PHONY: setup serve demo test test-long test-agents check bench docs clients system-packages
 
 PYTHON ?= python3
 VENV   := .venv
@@ -27,6 +28,9 @@ test: setup system-packages clients
 
 test-long: setup system-packages clients
 	@$(BIN)/python -m pytest -m long $(ARGS)
+
+test-agents: setup system-packages tests/agents/node_modules/.installed
+	@$(BIN)/python -m pytest -m agents tests/agents $(ARGS)
 
 check: setup
 	$(BIN)/ruff check .
@@ -55,4 +59,8 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt scripts/install-python
 
 tests/clients/node_modules/.installed: tests/clients/package.json scripts/install-clients | system-packages
 	@scripts/install-clients tests/clients
+	@touch $@
+
+tests/agents/node_modules/.installed: tests/agents/package.json scripts/install-clients | system-packages
+	@scripts/install-clients tests/agents
 	@touch $@

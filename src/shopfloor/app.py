@@ -14,16 +14,27 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from shopfloor.background import mailer, reconciler
 from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event
+from shopfloor.background.live import Live
 from shopfloor.background.housekeeping import Housekeeper, chores
+from shopfloor.background.indexer import Indexer
 from shopfloor.background.wake import Wake
+from shopfloor.domain import todos
 from shopfloor.domain.actors import AGENT_TYPES, LOCAL, OPERATOR, Kind, Principal
 from shopfloor.domain.decisions import spell_reference
-from shopfloor.domain.times import SECOND
+from shopfloor.domain.rules import Rules
+from shopfloor.domain.times import DAY, SECOND
 from shopfloor.errors import BadSettings, ShopfloorError, StartRefused, TooBusy, Unavailable
 from shopfloor.gateways import clock
+from shopfloor.gateways.embeddings import Embeddings, Local, Off, OpenAI
+from shopfloor.gateways.files import Files
+from shopfloor.gateways.grep import Grep
 from shopfloor.gateways.metrics import Metrics
+from shopfloor.gateways.resolve import Resolver
 from shopfloor.gateways.tokens import Issuer, UserTokens
+from shopfloor.gateways.tree import Tree
+from shopfloor.gateways.vectors import Vectors
 from shopfloor.pipeline import compose
 from shopfloor.pipeline.escalate import escalate
 from shopfloor.pipeline.identify import Identity, identify
@@ -37,16 +48,30 @@ from shopfloor.pipeline.validate import validate
 from shopfloor.repositories.work import Work, Works
 from shopfloor.settings import Settings
 from shopfloor.store.database import open_store
-from shopfloor.toolkit import Answer, Call, Json, Tool, Toolset, Waiting
-from shopfloor.toolsets import factory
+from shopfloor.toolkit import Answer, Call, Json, Resource, Tool, Toolset, Waiting
+from shopfloor.toolsets import context, desk, factory, loop, personal, todo, todo_direct
 from shopfloor.toolsets.factory import permissions
 from shopfloor.usecases import identity as identities
+from shopfloor.usecases import links, mail, sessions
+from shopfloor.usecases.sessions import Sessions
 
-TOOLSETS: dict[str, Toolset] = {toolset.name: toolset for toolset in [factory.toolset]}
-RATE_LIMITS: dict[str, int] = {}
-SUBSCRIBERS: Sequence[Subscriber] = ()
+TOOLSETS: dict[str, Toolset] = {
+    toolset.name: toolset
+    for toolset in [
+        factory.toolset,
+        loop.toolset,
+        todo.toolset,
+        todo_direct.toolset,
+        personal.toolset,
+        context.toolset,
+        desk.toolset,
+    ]
+}
+RATE_LIMITS: dict[str, int] = {"context_search": 30, "read_file": 100, "grep_codebase": 60}
+SUBSCRIBERS: Sequence[Subscriber] = mailer.subscribers()
 
 now = clock.now
+topic_of = todos.topic_of
 
 T = TypeVar("T")
 
@@ -64,11 +89,14 @@ class Floor:
     user_tokens: UserTokens
     metrics: Metrics
     wake: Wake
+    live: Live
     dispatcher: Dispatcher
     housekeeper: Housekeeper
+    indexer: Indexer
     toolsets: dict[str, Toolset]
     rights: dict[str, frozenset[str]]
     walk: Callable[[Call], Answer | Waiting]
+    sessions: Sessions
     _hands: ThreadPoolExecutor = field(init=False)
     _under_way: int = field(default=0, init=False)
     _waiting: int = field(default=0, init=False)
@@ -81,7 +109,7 @@ class Floor:
     @property
     def agent_types(self) -> tuple[str, ...]:
         """The types that an agent may have."""
-        return (*AGENT_TYPES, *(role for role in self.settings.roles if role not in AGENT_TYPES))
+        return self.works.rules.agent_types
 
     @property
     def profile(self) -> list[Toolset]:
@@ -94,6 +122,7 @@ class Floor:
         self.wake.start()
         self.works.store.listen(lambda topics: self.identity.forget() if not topics or "token" in topics else None)
         self.dispatcher.start()
+        self.indexer.start(at_once=kind == "serve" and context.toolset.name in self.settings.profile)
 
     def stop(self) -> None:
         """End it again; everything that was handed in is durable afterwards. To end it twice is fine."""
@@ -102,6 +131,7 @@ class Floor:
         self._stopped = True
         self.interrupt()
         self._hands.shutdown(wait=True)
+        self.indexer.stop()
         if self.dispatcher.running:
             self.wake.stop()
             self.dispatcher.stop()
@@ -115,6 +145,7 @@ class Floor:
         """Calls that wait give the answer of their deadline, now."""
         self._stopping = True
         self.wake.rouse()
+        self.live.stop()
 
     def call(self, call: Call) -> Answer:
         """Walk the whole way on this thread."""
@@ -144,6 +175,11 @@ class Floor:
                 raise
             finally:
                 self._waiting -= 1
+
+    @property
+    def stopping(self) -> bool:
+        """Whether what goes on and on has to end now."""
+        return self._stopping
 
     async def _walked(self, call: Call) -> Answer | Waiting:
         walking = self._hands.submit(self.walk, call)
@@ -198,7 +234,16 @@ class Floor:
             (toolset, tool)
             for toolset in toolsets
             for tool in toolset.tools.values()
-            if self.may(toolset, self.acting_as(toolset, actor), tool.name)
+            if tool.listed and self.may(toolset, self.acting_as(toolset, actor), tool.name)
+        ]
+
+    def resources_for(self, actor: Principal, toolsets: Sequence[Toolset]) -> list[tuple[Toolset, Resource]]:
+        """What this principal may read at an address."""
+        return [
+            (toolset, resource)
+            for toolset in toolsets
+            for resource in toolset.resources
+            if self.may(toolset, self.acting_as(toolset, actor), resource.tool)
         ]
 
     def acting_as(self, toolset: Toolset, actor: Principal) -> Principal:
@@ -225,7 +270,7 @@ class Floor:
 
     def schemas(self, toolset: str, for_model: bool = False) -> list[Json]:
         """The toolset's tools as function-calling models take them."""
-        return [_described(self.toolsets[toolset], tool, for_model) for tool in self.toolsets[toolset].tools.values()]
+        return [_described(self.toolsets[toolset], tool, for_model) for tool in self.toolsets[toolset].tools.values() if tool.listed]
 
     def ready(self) -> list[str]:
         """What keeps this floor from serving; nothing, usually."""
@@ -246,25 +291,34 @@ def build(
     *,
     toolsets: dict[str, Toolset] | None = None,
     subscribers: Sequence[Subscriber] | None = None,
+    only: Principal | None = None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Floor:
-    """A floor as the settings say, not yet started."""
+    """A floor as the settings say, not yet started; with `only`, its doors open to that one principal."""
     toolsets = TOOLSETS if toolsets is None else toolsets
     subscribers = SUBSCRIBERS if subscribers is None else subscribers
     check_profile(settings, toolsets)
     prepare_data_folder(settings)
     store = open_store(settings.database_url)
-    works = Works(store, clock.now, subscribers=by_event(subscribers))
+    works = Works(store, clock.now, subscribers=by_event(subscribers), rules=_rules(settings))
     works.workspace = works.write(lambda work: work.workspaces.ensure(settings.workspace, work.now), OPERATOR)
+    works.root = str(settings.project)
+    works.gateways |= project_gateways(settings)
     key = works.write(lambda work: identities.settle(work, secrets.token_bytes(32)), OPERATOR)
+    pages_key = works.write(lambda work: sessions.settle(work, secrets.token_bytes(32)), OPERATOR)
     issuer = Issuer(settings.issuer, settings.jwks_url) if settings.issuer and settings.jwks_url else None
     user_tokens = UserTokens(key, settings.audience, issuer)
     identity = Identity(
-        works, user_tokens, always_closed=issuer is not None, fresh_for=0 if store.engine == "sqlite" else 0.5
+        works,
+        user_tokens,
+        always_closed=issuer is not None or only is not None,
+        fresh_for=0 if store.engine == "sqlite" else 0.5,
+        only=only,
     )
     dispatcher = Dispatcher(works, subscribers)
     metrics = Metrics(lambda: _gauges(works))
     store.on_batch(metrics.committed)
+    works.gateways |= {Metrics: metrics, UserTokens: user_tokens}
     rights = permissions.compiled(list(factory.toolset.tools), settings.roles)  # type: ignore[arg-type]
     floor = Floor(
         settings=settings,
@@ -273,24 +327,32 @@ def build(
         user_tokens=user_tokens,
         metrics=metrics,
         wake=Wake(works),
+        live=Live(works),
         dispatcher=dispatcher,
-        housekeeper=Housekeeper(works, chores()),
+        housekeeper=Housekeeper(works, [*chores(), *reconciler.chores()]),
+        indexer=Indexer(works),
         toolsets=toolsets,
         rights=rights,
         walk=lambda call: None,  # type: ignore[arg-type,return-value]
+        sessions=Sessions(works, clock.now, settings.session_days * DAY, pages_key),
     )
     floor.walk = compose(
         [
             refuse(clock.now, _began, lambda call, error: _ended(metrics, call, error)),
             identify(identity),
-            limit({**RATE_LIMITS, **settings.rate_limits}, clock.now, works, metrics.limited),
+            limit(
+                {**RATE_LIMITS, "begin_turn": settings.chat_turns, **settings.rate_limits},
+                clock.now,
+                works,
+                metrics.limited,
+            ),
             record(works, clock.now),
             permit(works, floor.may),
             validate(),
             escalate(works, metrics.escalated),
             retry(settings.retries, pause=settings.retry_pause, sleep=sleep, counted=metrics.retried),
         ],
-        Perform(works, clock.now, lambda _: None),
+        Perform(works, clock.now, mail.notice),
     )
     return floor
 
@@ -300,13 +362,47 @@ def issue_operator_token(floor: Floor) -> str:
     return floor.administer(identities.issue_for_operator)
 
 
+def one_time_link(floor: Floor, who: Principal = OPERATOR) -> str:
+    """The way to the pages for somebody who proved who they are elsewhere: good once, and not for long."""
+    return floor.administer(lambda work: links.make(work, who))
+
+
+def enter(floor: Floor, key: str) -> str:
+    """The session of a page for whoever brings the key of a one-time link, which is used up by that."""
+    return floor.administer(lambda work: links.exchange(work, key, floor.sessions.lifetime))
+
+
+def _rules(settings: Settings) -> Rules:
+    further = tuple(role for role in settings.roles if role not in AGENT_TYPES)
+    return Rules(silence=settings.agent_silence_seconds * SECOND, agent_types=(*AGENT_TYPES, *further))
+
+
+def project_gateways(settings: Settings) -> dict[type, object]:
+    """The things outside of the store that a floor has: the project's files and what looks into them."""
+    files = Files(settings.project, settings.data, settings.secret_names)
+    grep = Grep(files)
+    embeddings: Embeddings = Off()
+    if settings.embeddings == "local":
+        embeddings = Local(settings.model_cache)
+    elif settings.embeddings == "openai":
+        embeddings = OpenAI(settings.openai_base_url, settings.openai_api_key, settings.embeddings_model)
+    return {
+        Files: files,
+        Grep: grep,
+        Resolver: Resolver(files),
+        Tree: Tree(files, grep),
+        Vectors: Vectors(),
+        Embeddings: embeddings,
+    }
+
+
 def check_profile(settings: Settings, toolsets: dict[str, Toolset]) -> None:
     """Refuse a profile that names no toolset, or in which two names collide."""
     owner: dict[str, str] = {}
     for name in settings.profile:
         toolset = toolsets.get(name)
-        if toolset is None or toolset.caller_argument:
-            served = ", ".join(other.name for other in toolsets.values() if not other.caller_argument)
+        if toolset is None or not toolset.served:
+            served = ", ".join(other.name for other in toolsets.values() if other.served)
             raise BadSettings(f"profile: '{name}' is not a toolset that can be served; there are {served}")
         for tool in toolset.tools:
             if tool in owner:
@@ -336,8 +432,14 @@ def _gauges(works: Works) -> dict[str, float]:
         **{f"store_{name}": value for name, value in works.store.gauges().items()},
         "deliveries_waiting": waiting,
         "deliveries_dead": dead,
+        **_index_gauges(works),
         "threads": threading.active_count(),
     }
+
+
+def _index_gauges(works: Works) -> dict[str, float]:
+    tree: Tree = works.gateways[Tree]
+    return {"index_files": tree.total, "index_files_pending": len(tree.pending)}
 
 
 def _began(call: Call) -> None:
@@ -357,7 +459,12 @@ def _began(call: Call) -> None:
 
 def _ended(metrics: Metrics, call: Call, error: ShopfloorError | None) -> None:
     duration = call.finished - call.started
-    metrics.called(call.toolset.name, _counted_as(call), error.code if error else "ok", duration / SECOND)
+    name = _counted_as(call)
+    metrics.called(call.toolset.name, name, error.code if error else "ok", duration / SECOND)
+    slow_after = call.toolset.slow_after(call)
+    if slow_after is not None and duration > slow_after * SECOND:
+        metrics.was_slow(name)
+        _calls.warning("call was slow", extra={"tool": name, "ms": round(duration / 1000), "limit": slow_after * 1000})
     if _calls.isEnabledFor(logging.INFO):
         _calls.info(
             "call ended",

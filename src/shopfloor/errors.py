@@ -3,21 +3,32 @@
 ShopfloorError                     INTERNAL_ERROR
 ├── Refused                        the caller's mistake: said once, logged, never escalated
 │   ├── InvalidInput               INVALID_INPUT
-│   │   └── KeyReused              INVALID_INPUT
+│   │   ├── KeyReused              INVALID_INPUT
+│   │   ├── PathNotAllowed         INVALID_INPUT
+│   │   ├── NotAFile               INVALID_INPUT
+│   │   ├── FileTooLarge           INVALID_INPUT
+│   │   ├── NotText                INVALID_INPUT
+│   │   ├── BadPattern             INVALID_INPUT
+│   │   └── ImportsUnreadable      INVALID_INPUT
 │   ├── Unauthenticated            PERMISSION_DENIED
 │   ├── PermissionDenied           PERMISSION_DENIED
+│   │   └── PathDenied             PERMISSION_DENIED
 │   ├── NotFound                   RESOURCE_NOT_FOUND
 │   │   ├── ToolNotFound           TOOL_NOT_FOUND
-│   │   └── AgentNotFound          AGENT_NOT_FOUND
+│   │   ├── AgentNotFound          AGENT_NOT_FOUND
+│   │   ├── FileNotFound           RESOURCE_NOT_FOUND
+│   │   └── NothingIndexed         RESOURCE_NOT_FOUND
 │   ├── WrongState                 INVALID_AGENT_STATE
 │   └── RateLimited                RATE_LIMITED
 ├── Unavailable                    TRANSIENT_ERROR: the same call may work in a moment
 │   ├── TooBusy
 │   ├── StoreBusy
 │   ├── StoreUnreachable
-│   └── CommitUnknown
+│   ├── CommitUnknown
+│   └── EmbeddingFailed
 ├── StoreFailed                    INTERNAL_ERROR: the store said no for good
 │   └── StoreFull
+├── AgentFailed                    INTERNAL_ERROR: the agent of a run died, hung or spoke nonsense
 └── StartRefused                   the floor does not start; a person has to act
     ├── BadSettings
     ├── SchemaTooNew
@@ -62,6 +73,30 @@ class KeyReused(InvalidInput):
     """The idempotency key was used before with other input; use a new key for a new call."""
 
 
+class PathNotAllowed(InvalidInput):
+    """Path traversal not allowed"""
+
+
+class NotAFile(InvalidInput):
+    """Not a regular file"""
+
+
+class FileTooLarge(InvalidInput):
+    """File too large"""
+
+
+class NotText(InvalidInput):
+    """Binary file"""
+
+
+class BadPattern(InvalidInput):
+    """Invalid regex pattern"""
+
+
+class ImportsUnreadable(InvalidInput):
+    """Failed to parse imports"""
+
+
 class Unauthenticated(Refused):
     """A valid credential is needed."""
 
@@ -72,6 +107,10 @@ class PermissionDenied(Refused):
     """You may not do this."""
 
     code = "PERMISSION_DENIED"
+
+
+class PathDenied(PermissionDenied):
+    """Permission denied"""
 
 
 class NotFound(Refused):
@@ -90,6 +129,14 @@ class AgentNotFound(NotFound):
     """Agent '{agent}' does not exist."""
 
     code = "AGENT_NOT_FOUND"
+
+
+class FileNotFound(NotFound):
+    """File not found"""
+
+
+class NothingIndexed(NotFound):
+    """No embeddings found. Run initial session to generate context."""
 
 
 class WrongState(Refused):
@@ -127,12 +174,22 @@ class CommitUnknown(Unavailable):
     """The connection was lost while committing; whether the write happened is not known."""
 
 
+class EmbeddingFailed(Unavailable):
+    """Failed to generate query embedding"""
+
+    transient = False  # the gateway has tried again already
+
+
 class StoreFailed(ShopfloorError):
     """The store failed."""
 
 
 class StoreFull(StoreFailed):
     """The disk is full; nothing was written. Free some space, then call again."""
+
+
+class AgentFailed(ShopfloorError):
+    """The agent failed."""
 
 
 class StartRefused(ShopfloorError):

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
 
 from shopfloor.app import Floor, build
-from shopfloor.domain.actors import OPERATOR, Agent, Person, Token
+from shopfloor.domain.actors import OPERATOR, Agent, Kind, Person, Principal, Token
 from shopfloor.domain.times import DAY
 from shopfloor.errors import InvalidInput
 from shopfloor.repositories.work import Work
@@ -27,9 +27,11 @@ class Shopfloor:
     ...     floor.call("factory", "mcp__agent__get_status", {})
     """
 
-    def __init__(self, settings: Settings | None = None, *, kind: str = "embedded") -> None:
+    def __init__(
+        self, settings: Settings | None = None, *, kind: str = "embedded", only: Principal | None = None
+    ) -> None:
         self.settings = settings or Settings()
-        self.floor: Floor = build(self.settings)
+        self.floor: Floor = build(self.settings, only=only)
         self._kind = kind
         self._open = False
 
@@ -96,6 +98,10 @@ class Shopfloor:
         """All agents, by name."""
         return _pages(lambda after: self.floor.look(lambda work: work.agents.page(PAGE, after)), lambda a: a.name)
 
+    def state_of(self, agent: Agent) -> str:
+        """What the agent is doing now."""
+        return agent.state(self.floor.works.clock())
+
     def retire(self, name: str) -> Agent:
         """The agent, retired."""
         return self.floor.administer(lambda work: agents.retire(work, name))
@@ -107,6 +113,19 @@ class Shopfloor:
             return people.add(work, name), self._issue_for_user(work, name, None)[1]
 
         return self.floor.administer(added)
+
+    def set_password(self, name: str, password: str) -> Person:
+        """The user, who signs in with this password from now on."""
+        hashed = people.hashed(password)
+        return self.floor.administer(lambda work: people.set_password(work, name, hashed))
+
+    def remove_user(self, name: str) -> Person:
+        """The user, removed; added again within 30 days, the list is back."""
+        return self.floor.administer(lambda work: people.remove(work, name))
+
+    def user(self, name: str) -> Principal:
+        """One user, as a principal."""
+        return Principal(Kind.USER, self.floor.look(lambda work: work.people.get(name)).name)
 
     def users(self) -> Iterator[Person]:
         """All users, by name."""

@@ -20,8 +20,38 @@ from shopfloor.errors import BadSettings
 CONFIG = "shopfloor.toml"
 DATA = ".shopfloor"
 PREFIX = "SHOPFLOOR_"
+CHAT_KEY = "OPENAI_API_KEY"
 
 Names = tuple[str, ...]
+
+SECRET_NAMES: Names = (
+    ".envrc", ".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".pgpass", "*.pem", "*.key",
+    "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".ssh", ".aws",
+    ".gnupg",
+)  # fmt: skip
+
+
+class Hook(BaseModel):
+    """A command that runs at a moment of a run, as an argument vector."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command: tuple[str, ...] = Field(min_length=1)
+    seconds: float = Field(60.0, gt=0)
+    to_agent: bool = False
+
+
+class PermissionRule(BaseModel):
+    """What to answer when the agent of a run asks for a kind of deed, on paths that fit a pattern."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: str = "*"
+    path: str | None = None
+    answer: Literal["allow", "deny", "ask"]
+
+
+Moment = Literal["session_start", "pre_iteration", "post_iteration", "on_task_complete", "on_error", "session_end"]
 
 
 class Settings(BaseModel):
@@ -35,7 +65,9 @@ class Settings(BaseModel):
     workspace: str = Field("default", min_length=1, max_length=100, description="Keeps teams apart on one database.")
     host: str = Field("127.0.0.1", description="The address to listen on.")
     port: int = Field(3001, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
-    profile: Names = Field(("factory",), min_length=1, description="The toolsets that /mcp and /mcp/execute serve.")
+    profile: Names = Field(
+        ("factory", "todo", "context"), min_length=1, description="The toolsets that /mcp and /mcp/execute serve."
+    )
     allowed_hosts: Names = Field((), description="Further names that clients may call this server by.")
     allowed_origins: Names = Field((), description="Web pages (scheme://host:port) that may call this server.")
     issuer: str | None = Field(None, description="The OAuth issuer that signs the tokens of users.")
@@ -50,8 +82,41 @@ class Settings(BaseModel):
     waits: int = Field(10_000, ge=1, description="Calls that may wait for something at once.")
     retries: int = Field(3, ge=0, le=10, description="Attempts after the first, when a failure may pass.")
     retry_pause: float = Field(1.0, ge=0, le=60, description="Seconds between attempts.")
+    session_days: int = Field(7, ge=1, le=365, description="How long somebody stays signed in on a page.")
+    chat_base_url: str | None = Field(None, description="An OpenAI-compatible endpoint for the chat assistant.")
+    chat_model: str = Field("gpt-4o", min_length=1, description="The model of the chat assistant.")
+    chat_api: Literal["chat_completions", "responses"] = Field(
+        "chat_completions", description="Which of the two OpenAI protocols the endpoint speaks."
+    )
+    chat_timeout: int = Field(60, ge=1, le=600, description="Seconds that one turn of the chat may take.")
+    chat_steps: int = Field(12, ge=1, le=100, description="How often the model may be asked in one turn.")
+    chat_turns: int = Field(20, ge=0, description="Turns a minute per user; 0 is no limit.")
+    chat_history: int = Field(40, ge=1, le=200, description="How many of the last messages the model is shown.")
+    agent_silence_seconds: int = Field(
+        420, ge=10, le=604_800, description="How long an agent may be silent before its tasks go back to the queue."
+    )
+    secret_names: Names = Field(SECRET_NAMES, description="Names of files that agents never read; * is anything.")
+    embeddings: Literal["local", "openai", "off"] = Field("local", description="Who makes vectors for search.")
+    embeddings_model: str = Field("text-embedding-3-small", description="The model of an OpenAI-compatible endpoint.")
+    openai_base_url: str = Field(
+        default_factory=lambda: os.environ.get("OPENAI_BASE_URL", ""),
+        description="The OpenAI-compatible endpoint; by default OPENAI_BASE_URL.",
+    )
+    openai_api_key: str = Field(
+        default_factory=lambda: os.environ.get("OPENAI_API_KEY", ""),
+        repr=False,
+        description="Its key; by default OPENAI_API_KEY.",
+    )
+    model_cache: Path = Field(
+        default_factory=lambda: _cache_home() / "shopfloor" / "models", description="Where the local model is kept."
+    )
     log: Literal["auto", "json", "pretty"] = Field("auto", description="How log lines look.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is worth a line.")
+
+    run: dict[str, Any] = Field(default_factory=dict, description="Defaults for the options of shopfloor run.")
+    run_toolsets: Names = Field(("loop",), description="The toolsets that the agent of a run gets.")
+    run_permissions: tuple[PermissionRule, ...] = Field((), description="Answers to what agents of runs ask leave for.")
+    hooks: dict[Moment, tuple[Hook, ...]] = Field(default_factory=dict, description="Commands at moments of a run.")
 
     def __init__(self, **given: Any) -> None:
         environment = _environment()
@@ -63,12 +128,12 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise BadSettings(_explained(error)) from None
 
-    @field_validator("profile", "allowed_hosts", "allowed_origins", mode="before")
+    @field_validator("profile", "allowed_hosts", "allowed_origins", "run_toolsets", "secret_names", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
-    @field_validator("rate_limits", "roles", mode="before")
+    @field_validator("rate_limits", "roles", "run", "run_permissions", "hooks", mode="before")
     @classmethod
     def _parse(cls, value: Any) -> Any:
         return json.loads(value) if isinstance(value, str) else value
@@ -85,6 +150,11 @@ class Settings(BaseModel):
         if (self.issuer is None) != (self.jwks_url is None):
             raise ValueError("issuer and jwks_url go together: set both or none")
         return self
+
+    @property
+    def chat_key(self) -> str | None:
+        """The key for the model; only the environment holds it, so that no file and no log does."""
+        return os.environ.get(CHAT_KEY) or None
 
     @property
     def database_url(self) -> str:
@@ -135,6 +205,10 @@ def _project_root() -> Path:
         if (folder / DATA).is_dir() or (folder / CONFIG).is_file():
             return folder
     return here
+
+
+def _cache_home() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 
 
 def _known() -> str:

@@ -10,19 +10,25 @@ import inspect
 import math
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import unquote
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import to_json
 
 from shopfloor.domain.actors import Kind, Principal
 from shopfloor.domain.decisions import context_of
+from shopfloor.domain.pages import PAGE, PAGE_LIMIT
 from shopfloor.domain.times import iso
 from shopfloor.errors import InvalidInput, ShopfloorError
 
 Json = dict[str, Any]
+
+Limit = Annotated[int | None, Field(description=f"1-{PAGE_LIMIT}, default {PAGE}", ge=1, le=PAGE_LIMIT)]
+Cursor = Annotated[str | None, Field(description="nextCursor of the page before", max_length=200)]
+"""What every list takes."""
 
 WAITED = "waited"
 """The parameter of a tool that can wait: what it returned when it began to, or None."""
@@ -46,8 +52,10 @@ class Tool:
     idempotent: bool
     outside: bool
     waits: bool
+    secret: bool
     parameters: Mapping[str, str]
     optional: frozenset[str]
+    listed: bool = True
 
     def validate(self, given: Any) -> Json:
         """The arguments for `run`, or InvalidInput that names the argument and what is allowed."""
@@ -60,6 +68,33 @@ class Tool:
         except ValidationError as error:
             raise _explained(error, self) from None
         return {name: getattr(checked, name) for name in self.parameters}
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something to read at an address. Reading it is a call of a tool, whose arguments stand in the address."""
+
+    uri: str
+    """`{name}` stands for an argument without slashes, `{+name}` for one that may have some."""
+    name: str
+    description: str
+    tool: str
+    text: Callable[[Any], str]
+    """What of the tool's answer is to be read."""
+    mime_type: str = "application/json"
+
+    @property
+    def is_template(self) -> bool:
+        return "{" in self.uri
+
+    def arguments(self, uri: str) -> Json | None:
+        """The arguments that an address gives, or None when it is not one of this resource."""
+        pieces = re.split(r"\{(\+?)(\w+)\}", self.uri)
+        pattern = re.escape(pieces[0])
+        for plus, name, after in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+            pattern += f"(?P<{name}>{'.+' if plus else '[^/]+'}){re.escape(after)}"
+        found = re.fullmatch(pattern, uri, re.DOTALL)
+        return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
 
 
 class Toolset:
@@ -76,8 +111,13 @@ class Toolset:
         words: Callable[[ShopfloorError, Call], str] = lambda error, _: error.message,
         spelling: Callable[[str], str] = str,
         caller_argument: str | None = None,
+        caller_description: str = "",
+        served: bool = True,
         instructions: str = "",
         in_envelope: bool = False,
+        keeps_answers: bool = True,
+        slow_after: Callable[[Call], float | None] = lambda _: None,
+        resources: Sequence[Resource] = (),
     ) -> None:
         self.name = name
         self.answer = answer
@@ -87,8 +127,13 @@ class Toolset:
         self.words = words
         self.spelling = spelling
         self.caller_argument = caller_argument
+        self.caller_description = caller_description
+        self.served = served and caller_argument is None
         self.instructions = instructions
         self.in_envelope = in_envelope
+        self.keeps_answers = keeps_answers
+        self.slow_after = slow_after
+        self.resources = resources
         self.tools: dict[str, Tool] = {}
 
     def tool(
@@ -99,32 +144,46 @@ class Toolset:
         destructive: bool = False,
         idempotent: bool = False,
         outside: bool = False,
+        secret: bool = False,
+        listed: bool = True,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register the decorated function; `outside` marks one that waits on more than the store."""
+        """Register the decorated function.
+
+        `outside` marks one that waits on more than the store, `secret` one whose answer is shown only once. One that
+        is not `listed` stands behind a resource, and is not shown among the tools.
+        """
 
         def register(run: Callable[..., Any]) -> Callable[..., Any]:
             if not _TOOL_NAME.fullmatch(name) or any(_same(name, other) for other in self.tools):
                 raise ValueError(f"tool name {name!r} is taken, too long, or has other characters than A-Za-z0-9_-")
-            model, parameters = _model(name, run, self.spelling)
+            model, parameters = _model(name, run, self.spelling, self._caller_field())
             self.tools[name] = Tool(
                 name=name,
                 description=inspect.cleandoc(run.__doc__ or ""),
                 run=run,
                 model=model,
-                schema=_schema(model),
+                schema=_schema(model, closed=self.caller_argument is None),
                 read_only=read_only,
                 destructive=destructive,
                 idempotent=idempotent or read_only,
                 outside=outside,
+                secret=secret,
                 waits=WAITED in inspect.signature(run).parameters,
                 parameters=parameters,
                 optional=frozenset(
                     parameters[key] for key, info in model.model_fields.items() if not info.is_required()
                 ),
+                listed=listed,
             )
             return run
 
         return register
+
+    def _caller_field(self) -> dict[str, Any]:
+        """The argument that names the caller: in every schema, checked by permit, handed to no tool."""
+        if self.caller_argument is None:
+            return {}
+        return {self.caller_argument: (Annotated[str, Field(description=self.caller_description)], ...)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +310,11 @@ def _same(name: str, other: str) -> bool:
 
 
 def _model(
-    name: str, run: Callable[..., Any], spelling: Callable[[str], str]
+    name: str, run: Callable[..., Any], spelling: Callable[[str], str], caller: dict[str, Any]
 ) -> tuple[type[BaseModel], dict[str, str]]:
     hints = typing.get_type_hints(run, include_extras=True)
     parameters = [p for p in list(inspect.signature(run).parameters.values())[1:] if p.name != WAITED]
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {**caller}
     for parameter in parameters:
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         fields[parameter.name] = (hints[parameter.name], default)
@@ -264,12 +323,17 @@ def _model(
     return model, {parameter.name: spelling(parameter.name) for parameter in parameters}
 
 
-def _schema(model: type[BaseModel]) -> Json:
-    """The JSON Schema that clients of every kind can read: one object, nothing referred to, no noise."""
+def _schema(model: type[BaseModel], *, closed: bool) -> Json:
+    """The JSON Schema that clients of every kind can read: one object, nothing referred to, no noise.
+
+    An open one does not say that further arguments are refused; they are, all the same.
+    """
     whole = model.model_json_schema(by_alias=True)
     definitions = whole.pop("$defs", {})
     schema = _plain(whole, definitions)
     schema.setdefault("properties", {})
+    if not closed:
+        schema.pop("additionalProperties", None)
     return typing.cast(Json, schema)
 
 
@@ -332,7 +396,7 @@ def _problem(item: Any, tool: Tool) -> Json:
     where = _presentable(".".join(str(part) for part in item["loc"]) or "input")
     rule = item["type"]
     if rule == "extra_forbidden":
-        allowed = ", ".join(tool.parameters.values()) or "none"
+        allowed = ", ".join(tool.schema["properties"]) or "none"
         text = f"Unknown argument '{where}'; allowed: {allowed}"
     elif rule == "missing":
         text = f"'{where}' is required"

@@ -12,10 +12,11 @@ from shopfloor.domain.actors import OPERATOR
 from shopfloor.domain.times import DAY
 from shopfloor.errors import ShopfloorError
 from shopfloor.repositories.work import Work, Works
-from shopfloor.usecases import decisions, processes
+from shopfloor.usecases import decisions, processes, todos
 
 ANSWERS_KEPT = DAY
 EVENTS_KEPT = 30 * DAY
+VECTORS_KEPT = 50_000
 _BEAT = 5.0
 _BATCH = 1000
 
@@ -37,7 +38,10 @@ def chores() -> list[Chore]:
         Chore("processes", 1, processes.bury),
         Chore("open calls", 1, decisions.close_left_open),
         Chore("kept answers", 12, lambda work: work.answers.forget(work.now - ANSWERS_KEPT, _BATCH)),
+        Chore("lists", 12, todos.purge),
+        Chore("page sessions", 12, lambda work: work.tokens.forget_pages(work.now - DAY, _BATCH)),
         Chore("old events", 12, lambda work: work.outbox.forget(work.now - EVENTS_KEPT, _BATCH)),
+        Chore("unused vectors", 720, lambda work: work.index.forget_vectors(VECTORS_KEPT, _BATCH)),
     ]
 
 

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from shopfloor.cli import agents, calls, serve, tokens, users
+from shopfloor.cli import agents, calls, demo, desk, inbox, run, serve, todos, tokens, users
 from shopfloor.errors import ShopfloorError
 
 app = typer.Typer(
@@ -20,8 +20,13 @@ app = typer.Typer(
 )
 serve.register(app)
 calls.register(app)
+desk.register(app)
+demo.register(app)
+run.register(app)
 app.add_typer(agents.app, name="agent")
+app.add_typer(inbox.app, name="inbox")
 app.add_typer(users.app, name="user")
+app.add_typer(todos.app, name="todo")
 app.add_typer(tokens.app, name="token")
 
 

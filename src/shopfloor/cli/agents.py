@@ -36,7 +36,7 @@ def add(
 def list_agents(settings: Settings, as_json: AsJson = False) -> None:
     """List the agents."""
     with opened(settings) as shopfloor:
-        rows = [_row(agent) for agent in shopfloor.agents() if agent.retired_at is None]
+        rows = [_row(shopfloor, agent) for agent in shopfloor.agents() if agent.retired_at is None]
     show(rows, as_json, table(rows, "There are no agents yet: shopfloor agent add NAME --type WORKER"))
 
 
@@ -44,7 +44,7 @@ def list_agents(settings: Settings, as_json: AsJson = False) -> None:
 def show_agent(settings: Settings, name: Name, as_json: AsJson = False) -> None:
     """Show one agent."""
     with opened(settings) as shopfloor:
-        row = _row(shopfloor.agent(name))
+        row = _row(shopfloor, shopfloor.agent(name))
     show(row, as_json, "\n".join(f"{key:<12} {value}" for key, value in row.items()))
 
 
@@ -52,15 +52,15 @@ def show_agent(settings: Settings, name: Name, as_json: AsJson = False) -> None:
 def retire(settings: Settings, name: Name, as_json: AsJson = False) -> None:
     """Let an agent go: its tokens are revoked at once, its log stays."""
     with opened(settings) as shopfloor:
-        row = _row(shopfloor.retire(name))
+        row = _row(shopfloor, shopfloor.retire(name))
     show(row, as_json, f"{name} has retired")
 
 
-def _row(agent: Any) -> dict[str, Any]:
+def _row(shopfloor: Any, agent: Any) -> dict[str, Any]:
     return {
         "id": agent.name,
         "type": agent.type,
-        "state": agent.state if agent.retired_at is None else "RETIRED",
+        "state": shopfloor.state_of(agent) if agent.retired_at is None else "RETIRED",
         "supervisor": agent.supervisor,
         "lastActiveAt": iso(agent.last_active_at),
         "retiredAt": iso_or_none(agent.retired_at),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from shopfloor.app import Floor
+from shopfloor.app import Floor, one_time_link
+from shopfloor.cli.floor import opened
 from shopfloor.gateways import logs
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
@@ -25,6 +26,14 @@ def serve_stdio(settings: Settings, caller: str | None) -> None:
         asyncio.run(stdio.serve(floor, floor.profile, shopfloor.credential(caller)))
 
 
+def link(settings: Settings, user: str | None = None) -> str:
+    """The key of a one-time link, for the operator or a user."""
+    with opened(settings) as shopfloor:
+        if user is None:
+            return one_time_link(shopfloor.floor)
+        return one_time_link(shopfloor.floor, shopfloor.user(user))
+
+
 def _announce(floor: Floor, url: str) -> None:
     closed = floor.identity.needs_credential()
     callers = (
@@ -36,6 +45,7 @@ def _announce(floor: Floor, url: str) -> None:
         f"shopfloor is ready at {url}\n"
         f"  project  {floor.settings.project}\n"
         f"  data     {floor.settings.data}\n"
+        f"  desk     {url}/enter?key={one_time_link(floor)}    (good once, for 10 minutes; again: shopfloor link)\n"
         f"  MCP      {url}/mcp    (claude mcp add --transport http shopfloor {url}/mcp)\n"
         f"  callers  {callers}",
         flush=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,26 +21,52 @@ WHERE = ("project", "data", "database", "workspace")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def command(app: typer.Typer, name: str, *flags: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def command(
+    app: typer.Typer, name: str, *flags: str, **facts: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a command whose first parameter is the settings: made from flags, environment and config file."""
-    wanted = (*WHERE, *flags)
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(run)
-        def with_settings(**given: Any) -> Any:
-            flags = {flag: given.pop(flag) for flag in wanted}
-            return run(Settings(**{flag: value for flag, value in flags.items() if value is not None}), **given)
-
-        signature = inspect.signature(run, eval_str=True)
-        own = list(signature.parameters.values())[1:]
-        with_settings.__signature__ = signature.replace(parameters=[*own, *map(_option, wanted)])  # type: ignore[attr-defined]
-        with_settings.__annotations__ = {p.name: p.annotation for p in [*own, *map(_option, wanted)]}
-        app.command(name)(with_settings)
+        app.command(name, **facts)(with_settings(run, *flags))
         return run
 
     return register
 
 
+def default(app: typer.Typer) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register what a group of commands does when none of them is named."""
+
+    def register(run: Callable[..., Any]) -> Callable[..., Any]:
+        alone = with_settings(run)
+
+        def unless_named(context: typer.Context, **given: Any) -> Any:
+            return None if context.invoked_subcommand else alone(**given)
+
+        parameters = list(inspect.signature(alone).parameters.values())
+        here = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+        unless_named.__signature__ = inspect.Signature([here, *parameters])  # type: ignore[attr-defined]
+        unless_named.__annotations__ = {p.name: p.annotation for p in [here, *parameters]}
+        unless_named.__doc__ = run.__doc__
+        app.callback()(unless_named)
+        return run
+
+    return register
+
+
+def with_settings(run: Callable[..., Any], *flags: str) -> Callable[..., Any]:
+    """The function with options in the place of its first parameter, the settings."""
+    wanted = (*WHERE, *flags)
+
+    @functools.wraps(run)
+    def called(**given: Any) -> Any:
+        flags = {flag: given.pop(flag) for flag in wanted}
+        return run(Settings(**{flag: value for flag, value in flags.items() if value is not None}), **given)
+
+    signature = inspect.signature(run, eval_str=True)
+    own = list(signature.parameters.values())[1:]
+    called.__signature__ = signature.replace(parameters=[*own, *map(_option, wanted)])  # type: ignore[attr-defined]
+    called.__annotations__ = {p.name: p.annotation for p in [*own, *map(_option, wanted)]}
+    return called
 def _option(name: str) -> inspect.Parameter:
     field = Settings.model_fields[name]
     kind = int if field.annotation is int else str

@@ -14,6 +14,12 @@ LOCAL = "local"
 SUPERVISOR, ORCHESTRATOR, WORKER = "SUPERVISOR", "ORCHESTRATOR", "WORKER"
 AGENT_TYPES = (SUPERVISOR, ORCHESTRATOR, WORKER)
 
+READER, HELPER = "READER", "HELPER"
+"""What a user can be at the desk: one who looks, or one who also answers and moves."""
+
+RESERVED = frozenset({"human", "shopfloor", "everyone", "floor", "operator"})
+"""What no agent may be called: answers use these names for others."""
+
 _AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
@@ -25,6 +31,11 @@ class Kind(StrEnum):
     USER = "user"
     OPERATOR = "operator"
     RUN = "run"
+    PAGE = "page"
+    """Never a principal: the session of a page, which stands for whoever signed in."""
+
+    LINK = "link"
+    """Never a principal: a way to such a session, good once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +74,26 @@ class Agent:
     created_at: int
     updated_at: int
     retired_at: int | None
+    waiting_until: int | None
+    failed_at: int | None
+    retry_at: int | None
+    failures: int
 
-    @property
-    def state(self) -> str:
-        """IDLE or BUSY, from what the agent holds."""
+    def state(self, now: int) -> str:
+        """FAILED, WAITING, BUSY or IDLE: from its crashes, its open wait, and what it holds."""
+        if self.failed(now):
+            return "FAILED"
+        if self.waiting_until is not None and now < self.waiting_until:
+            return "WAITING"
         return "IDLE" if self.current_task is None else "BUSY"
+
+    def failed(self, now: int) -> bool:
+        """Whether it has crashed too often and may not try again yet."""
+        return self.failed_at is not None and (self.retry_at is None or now < self.retry_at)
+
+    def seen_at(self, now: int) -> int:
+        """When it last gave a sign of life; who waits is alive."""
+        return max(self.last_active_at, min(self.waiting_until or 0, now))
 
     @property
     def principal(self) -> Principal:
@@ -81,6 +107,7 @@ class Person:
     name: str
     created_at: int
     removed_at: int | None
+    desk: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +127,11 @@ class Token:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
+def agent_key(name: str) -> str:
+    """An agent in the one spelling of the log."""
+    return f"{Kind.AGENT.value}:{name}"
+
+
 def agent_name(name: str) -> str:
     """The name, if an agent may be called that."""
     if not _AGENT_NAME.fullmatch(name):
@@ -107,6 +139,8 @@ def agent_name(name: str) -> str:
             "An agent's name has 1 to 64 letters, digits, '.', '_' or '-', and starts with a letter or digit",
             field="name",
         )
+    if name.lower() in RESERVED:
+        raise InvalidInput(f"'{name}' is not an agent's name: the floor uses it for somebody else", field="name")
     return name
 
 

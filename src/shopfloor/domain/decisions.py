@@ -69,14 +69,40 @@ class Entry:
     duration: int | None
     count: int
     created_at: int
+    retries: int = 0
+
+    @property
+    def outcome(self) -> str:
+        """ok, decision, open, or the code of what went wrong."""
+        return self.code or {"result": "ok", "manual": "decision", "invocation": "open"}.get(self.kind, self.kind)
 
 
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What somebody looks for in the log; what is not said does not matter."""
+
+    subject: str | None = None
+    tool: str | None = None
+    task: int | None = None
+    outcome: str | None = None
+    since: int | None = None
+    until: int | None = None
+    text: str | None = None
+    desk: bool = False
+
+
+_REFERENCE = re.compile(r"(?:ref-)?([0-9a-z]{1,13})")
 _COUNT = itertools.count(secrets.randbits(21))
 
 
 def new_reference(now: int) -> int:
     """A number for one call that grows with time and fits into 63 bits; no other call of this process has it."""
     return ((now // 1000) << 21) | (next(_COUNT) & 0x1FFFFF)
+
+
+def first_reference(at: int) -> int:
+    """A number below that of every call begun at that moment or later."""
+    return (at // 1000) << 21
 
 
 @lru_cache(maxsize=1024)
@@ -91,8 +117,10 @@ def spell_reference(reference: int) -> str:
 
 
 def read_reference(text: str) -> int:
-    """The number behind a spelled reference."""
-    return int(text.removeprefix("ref-"), 36)
+    """The number behind a spelled reference; 0, which is no call's, when it is none."""
+    match = _REFERENCE.fullmatch(text.strip().lower())
+    number = int(match[1], 36) if match else 0
+    return number if number < 2**63 else 0
 
 
 def mask(text: str) -> str:

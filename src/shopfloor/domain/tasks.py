@@ -105,6 +105,16 @@ class Task:
         return int(self.board) if self.kind == BoardKind.EPIC and self.board else None
 
 
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """What somebody wrote on a task."""
+
+    id: int
+    author: str
+    body: str
+    created_at: int
+
+
 def check_move(kind: BoardKind, state: State, wanted: State) -> None:
     """Refuse a move that this kind of board does not know; staying where it is is fine."""
     allowed = MOVES[kind].get(state, ())

@@ -23,6 +23,11 @@ def second(at: int) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
+def iso_seconds(at: int) -> str:
+    """A time as the todo contract spells it: UTC, seconds, Z."""
+    return f"{datetime.fromtimestamp(at // SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
 def iso_or_none(at: int | None) -> str | None:
     """A time that may not have come."""
     return None if at is None else iso(at)

@@ -14,7 +14,7 @@ from shopfloor.domain.actors import Kind
 if TYPE_CHECKING:
     from shopfloor.gateways.jwts import Jwts
 
-_PREFIXES = {Kind.AGENT: "sfa", Kind.OPERATOR: "sfo", Kind.RUN: "sfr"}
+_PREFIXES = {Kind.AGENT: "sfa", Kind.OPERATOR: "sfo", Kind.RUN: "sfr", Kind.PAGE: "sfp"}
 _KINDS = {prefix: kind for kind, prefix in _PREFIXES.items()}
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 _OPAQUE = re.compile(rf"(?P<kind>{'|'.join(_KINDS)})_(?P<id>[a-z0-9]{{1,64}})_(?P<secret>[A-Za-z0-9_-]+)")

@@ -41,11 +41,20 @@ class Identity:
     or, where asking costs a round trip, at most `fresh_for` seconds ago.
     """
 
-    def __init__(self, works: Works, user_tokens: UserTokens, *, always_closed: bool, fresh_for: float) -> None:
+    def __init__(
+        self,
+        works: Works,
+        user_tokens: UserTokens,
+        *,
+        always_closed: bool,
+        fresh_for: float,
+        only: Principal | None = None,
+    ) -> None:
         self._works = works
         self._user_tokens = user_tokens
         self._closed = always_closed
         self._fresh_for = fresh_for
+        self._only = only
         self._lock = threading.Lock()
         self._read: OrderedDict[str, Presented] = OrderedDict()
         self._recognised: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
@@ -55,7 +64,10 @@ class Identity:
         if credential.trusted is not None:
             return credential.trusted
         if credential.token is not None:
-            return self._by_token(credential.token)
+            principal = self._by_token(credential.token)
+            if self._only is not None and principal != self._only:
+                raise Unauthenticated(f"Only {self._only.key} is served here")
+            return principal
         if self.needs_credential():
             raise Unauthenticated(_NEEDED, hint="Ask the operator for a token: shopfloor token issue")
         return AT_HOME

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from shopfloor.domain.actors import Kind, Principal
-from shopfloor.domain.decisions import spell_reference
+from shopfloor.domain.decisions import mask, spell_reference
 from shopfloor.domain.times import SECOND
 from shopfloor.errors import KeyReused, Refused
 from shopfloor.pipeline.record import result_context, write_error, write_invocation, write_result
@@ -80,28 +80,36 @@ class Perform:
                 value = _once(call, key, work) if key else _run(call, work)
         except Refused as error:
             write_error(work, call, error, work.now)
+            work.deeds.clear()
+            self._finish(call, work)
             return _Refusal(error)
         if isinstance(value, Waiting):
             if opened is not None:
                 work.decisions.leave_open(opened, work.process)
             return _Pending(value, opened or call.opened)
         write_result(work, call, result_context(call, value), work.now)
-        self._notify(call, work)
+        self._finish(call, work)
         return value
 
+    def _finish(self, call: Call, work: Work) -> None:
+        """What belongs to every answer: the notice, what follows from it, and which task the rows are about."""
+        self._notify(call, work)
+        _follow(call, work, work)
+
     def _read(self, call: Call, caller: Principal) -> Any:
-        def reading(work: Work) -> Any:
+        def reading(work: Work) -> tuple[Any, Work]:
             value = _run(call, work)
             self._notify(call, work)
-            return value
+            return value, work
 
-        value = self.works.read(reading, caller, call.reference)
+        value, seen = self.works.read(reading, caller, call.reference)
         context, now = result_context(call, value), self.clock()
 
         def rows(work: Work) -> None:
             write_invocation(work, call)
             self._was_here(work)
             write_result(work, call, context, now)
+            _follow(call, seen, work)
 
         self.works.later(rows, caller, call.reference)
         call.logged = True
@@ -117,9 +125,14 @@ class Perform:
 
         call.opened = self.works.write(invocation, caller, call.reference)
         value = call.tool.run(Outside(self.works, caller, call.reference, call.progress), **call.arguments)
-        self.works.read(partial(self._notify, call), caller, call.reference)
+        seen = self.works.read(partial(self._notify, call), caller, call.reference)
         context, now = result_context(call, value), self.clock()
-        self.works.later(lambda work: write_result(work, call, context, now), caller, call.reference)
+
+        def rows(work: Work) -> None:
+            write_result(work, call, context, now)
+            _follow(call, seen, work)
+
+        self.works.later(rows, caller, call.reference)
         call.logged = True
         return value
 
@@ -130,9 +143,18 @@ class Perform:
             work.agents.touch(agent.name, work.now)
             self.seen[agent.name] = work.now
 
-    def _notify(self, call: Call, work: Work) -> None:
+    def _notify(self, call: Call, work: Work) -> Work:
         if work.actor.kind is Kind.AGENT:
             call.notice = self.notice(work)
+        return work
+
+
+def _follow(call: Call, seen: Work, work: Work) -> None:
+    """Do in this work what followed from one that only read."""
+    for deed in seen.deeds:
+        deed(work)
+    if seen.task is not None:
+        work.decisions.concern(call.reference, seen.task)
 
 
 def _run(call: Call, work: Work) -> Any:
@@ -157,7 +179,8 @@ def _once(call: Call, key: str, work: Work) -> Any:
     if isinstance(value, Waiting):
         work.answers.keep_waiting(key, to_json([value.topic, value.until, value.state]).decode())
     else:
-        work.answers.keep(key, to_json(value).decode())
+        kept_answer = to_json(value).decode()
+        work.answers.keep(key, mask(kept_answer) if call.tool is not None and call.tool.secret else kept_answer)
     return value
 
 

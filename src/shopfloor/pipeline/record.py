@@ -51,20 +51,20 @@ def write_invocation(work: Work, call: Call, *, open: bool = False) -> int | Non
     """The number of the row that says what was called; none when it was written before."""
     if call.opened is not None:
         return None
-    return _write(
-        work, call, "invocation", call.context, call.started, process=work.process if open else None
-    )
+    return _write(work, call, "invocation", call.context, call.started, process=work.process if open else None)
 
 
 def write_result(work: Work, call: Call, context: str, now: int) -> None:
     """The row that says what came of it."""
     _close(work, call)
-    _write(work, call, "result", context, now, duration=now - call.started)
+    _write(work, call, "result", context, now, duration=now - call.started, retries=call.retries)
 
 
 def result_context(call: Call, value: Any) -> str:
-    """An answer as the log keeps it."""
+    """An answer as the log keeps it; of one that only repeats what the store holds, its size."""
     context, call.size = sized_context(value)
+    if call.tool is not None and call.tool.read_only and not call.toolset.keeps_answers:
+        return context_of({"size": call.size})
     return context
 
 
@@ -76,7 +76,7 @@ def write_error(work: Work, call: Call, error: Exception, now: int) -> None:
     stack = None if refused else mask("".join(traceback.format_exception(error)))
     message = str(error) if isinstance(error, ShopfloorError) else f"{type(error).__name__}: {error}"
     context = context_of({"message": message, "code": code})
-    _write(work, call, "error", context, now, duration=now - call.started, code=code, stack=stack)
+    _write(work, call, "error", context, now, duration=now - call.started, code=code, stack=stack, retries=call.retries)
 
 
 def _close(work: Work, call: Call) -> None:

@@ -8,7 +8,7 @@ from shopfloor.store.database import Connection, Row
 
 _COLUMNS = (
     "name, type, supervisor, current_epic, current_task, tmux_session_name,"
-    " last_active_at, created_at, updated_at, retired_at"
+    " last_active_at, created_at, updated_at, retired_at, waiting_until, failed_at, retry_at, failures"
 )
 
 
@@ -37,13 +37,16 @@ class Agents:
             raise AgentNotFound(agent=name)
         return agent
 
-    def page(self, limit: int, after: str = "") -> list[Agent]:
+    def page(self, limit: int, after: str = "", *, type: str | None = None, active: bool = False) -> list[Agent]:
         """Agents in the order of their names, beginning after one."""
         rows = self._connection.all(
-            f"SELECT {_COLUMNS} FROM agent WHERE workspace = :workspace AND name > :after ORDER BY name LIMIT :limit",
+            f"SELECT {_COLUMNS} FROM agent WHERE workspace = :workspace AND name > :after"
+            f"{' AND type = :type' if type else ''}{' AND retired_at IS NULL' if active else ''}"
+            " ORDER BY name LIMIT :limit",
             workspace=self._workspace,
             after=after,
             limit=limit,
+            **({"type": type} if type else {}),
         )
         return [_agent(row) for row in rows]
 
@@ -81,6 +84,74 @@ class Agents:
             workspace=self._workspace,
             name=name,
             now=now,
+        )
+
+    def hold(self, name: str, task: int | None, now: int) -> None:
+        """What the agent has in hand; nothing, or one task."""
+        self._set(name, now, current_task=task)
+
+    def join(self, name: str, epic: int | None, now: int) -> None:
+        """The epic that the agent works for."""
+        self._set(name, now, current_epic=epic)
+
+    def wait(self, name: str, until: int | None) -> None:
+        """The agent waits for something until then, or no longer."""
+        self._connection.execute(
+            "UPDATE agent SET waiting_until = :until WHERE workspace = :workspace AND name = :name",
+            workspace=self._workspace,
+            name=name,
+            until=until,
+        )
+
+    def add_crash(self, name: str, now: int, since: int) -> int:
+        """Count a crash; how many there were since then. Older ones are forgotten."""
+        self._connection.execute(
+            "DELETE FROM crash WHERE workspace = :workspace AND agent = :name AND created_at < :since",
+            workspace=self._workspace,
+            name=name,
+            since=since,
+        )
+        self._connection.execute(
+            "INSERT INTO crash (workspace, agent, created_at) VALUES (:workspace, :name, :now)",
+            workspace=self._workspace,
+            name=name,
+            now=now,
+        )
+        row = self._connection.one(
+            "SELECT count(*) FROM crash WHERE workspace = :workspace AND agent = :name",
+            workspace=self._workspace,
+            name=name,
+        )
+        assert row is not None
+        return int(row[0])
+
+    def fail(self, name: str, retry_at: int, failures: int, now: int) -> None:
+        """Mark the agent as failed until it may try again."""
+        self._set(name, now, failed_at=now, retry_at=retry_at, failures=failures)
+
+    def recover(self, name: str, now: int) -> None:
+        """The agent counts as sound again."""
+        self._set(name, now, failed_at=None, retry_at=None, failures=0)
+
+    def on_probation(self, before: int, limit: int) -> list[Agent]:
+        """Failed agents that could have tried again since before then."""
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM agent WHERE workspace = :workspace AND failed_at IS NOT NULL"
+            " AND retry_at < :before ORDER BY retry_at LIMIT :limit",
+            workspace=self._workspace,
+            before=before,
+            limit=limit,
+        )
+        return [_agent(row) for row in rows]
+
+    def _set(self, agent: str, now: int, **changes: int | None) -> None:
+        self._connection.execute(
+            f"UPDATE agent SET {''.join(f'{name} = :{name}, ' for name in changes)}updated_at = :now"
+            " WHERE workspace = :workspace AND name = :agent",
+            workspace=self._workspace,
+            agent=agent,
+            now=now,
+            **changes,
         )
 
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from shopfloor.domain.decisions import Entry
+from collections.abc import Sequence
+from typing import Any
+
+from shopfloor.domain.decisions import Entry, Sought, first_reference
 from shopfloor.errors import NotFound
 from shopfloor.store.database import Connection
 
 _COLUMNS = (
     "id, reference, kind, subject, actor, toolset, tool, decision, reasoning, context,"
-    " code, task, duration, count, created_at"
+    " code, task, duration, count, created_at, retries"
 )
+
+LOOKED_THROUGH = 20_000
+"""Rows that one search looks at, at most, before it says how far it came."""
+
+_SLACK = 1000
+"""Numbers and times grow together, but not in step: calls that last end among later ones."""
 
 
 class Decisions:
@@ -37,13 +46,14 @@ class Decisions:
         task: int | None = None,
         duration: int | None = None,
         process: int | None = None,
+        retries: int = 0,
     ) -> int:
         """The number of the new row. A process marks an entry as open until it is closed."""
         row = self._connection.one(
             "INSERT INTO decision (workspace, reference, kind, subject, actor, toolset, tool, decision, reasoning,"
-            " context, code, stack, task, duration, process, created_at)"
+            " context, code, stack, task, duration, process, retries, created_at)"
             " VALUES (:workspace, :reference, :kind, :subject, :actor, :toolset, :tool, :decision, :reasoning,"
-            " :context, :code, :stack, :task, :duration, :process, :created_at) RETURNING id",
+            " :context, :code, :stack, :task, :duration, :process, :retries, :created_at) RETURNING id",
             workspace=self._workspace,
             reference=reference,
             kind=kind,
@@ -59,6 +69,7 @@ class Decisions:
             task=task,
             duration=duration,
             process=process,
+            retries=retries,
             created_at=created_at,
         )
         assert row is not None
@@ -92,6 +103,15 @@ class Decisions:
             limit=limit,
         )
         return [Entry(*row) for row in rows]
+
+    def concern(self, reference: int, task: int) -> None:
+        """The call with this reference was about a task."""
+        self._connection.execute(
+            "UPDATE decision SET task = :task WHERE workspace = :workspace AND reference = :reference",
+            workspace=self._workspace,
+            reference=reference,
+            task=task,
+        )
 
     def get(self, id: int) -> Entry:
         row = self._connection.one(
@@ -128,6 +148,94 @@ class Decisions:
         )
         return [Entry(*row) for row in rows]
 
+    def search(self, sought: Sought, limit: int, before: int | None = None) -> tuple[list[Entry], int | None]:
+        """Rows that fit, newest first, and the number to go on before; none when there is nothing further back.
+
+        The most telling filter that has an index names candidates, the others judge them: a search costs the same
+        however long the log is. One that finds little stops after so many candidates.
+        """
+        from_id, before = self._bounds(sought, before)
+        found = {"workspace": self._workspace, "before": before, "from_id": from_id, "cap": LOOKED_THROUGH}
+        candidates = (
+            f"FROM decision WHERE workspace = :workspace AND id < :before AND id > :from_id AND {_driver(sought)}"
+            " ORDER BY id DESC LIMIT :cap"
+        )
+        judged, values = _judged(sought)
+        found |= {"subject": sought.subject} if ":subject" in candidates + judged else {}
+        found |= {"tool": sought.tool} if ":tool" in candidates + judged else {}
+        found |= {"task": sought.task} if ":task" in candidates + judged else {}
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM (SELECT {_COLUMNS} {candidates}) AS candidate WHERE {judged}"
+            " ORDER BY id DESC LIMIT :limit",
+            limit=limit,
+            **found,
+            **values,
+        )
+        entries = [Entry(*row) for row in rows]
+        if len(entries) == limit:
+            return entries, entries[-1].id
+        only = {key: value for key, value in found.items() if f":{key}" in candidates}
+        end = self._connection.one(
+            f"SELECT count(*), coalesce(min(id), 0) FROM (SELECT id {candidates}) AS candidate", **only
+        )
+        assert end is not None
+        return entries, int(end[1]) if end[0] == LOOKED_THROUGH else None
+
+    def _bounds(self, sought: Sought, before: int | None) -> tuple[int, int]:
+        """Between which numbers the rows of the sought time are, roughly."""
+        low = 0 if sought.since is None else self._number_at(sought.since, "max") - _SLACK
+        high = 2**62 if sought.until is None else self._number_at(sought.until, "min") + _SLACK
+        return low, high if before is None else min(before, high)
+
+    def _number_at(self, at: int, side: str) -> int:
+        direction = {"max": "< :reference ORDER BY reference DESC", "min": ">= :reference ORDER BY reference"}[side]
+        row = self._connection.one(
+            f"SELECT id FROM decision WHERE workspace = :workspace AND reference {direction} LIMIT 1",
+            workspace=self._workspace,
+            reference=first_reference(at),
+        )
+        return int(row[0]) if row is not None else {"max": 0, "min": 2**62}[side]
+
+    def of(self, reference: int) -> list[Entry]:
+        """All rows of one call, in their order."""
+        return self.page(limit=100, reference=reference)[::-1]
+
+    def newest_call(self) -> int:
+        """The number of the last row that a timeline shows."""
+        row = self._connection.one(
+            "SELECT id FROM decision WHERE workspace = :workspace AND kind <> 'invocation' AND toolset <> 'desk'"
+            " ORDER BY id DESC LIMIT 1",
+            workspace=self._workspace,
+        )
+        return 0 if row is None else int(row[0])
+
+    def last_of(self, subject: str) -> Entry | None:
+        """The newest row about somebody."""
+        rows = self.page(limit=1, subject=subject)
+        return rows[0] if rows else None
+
+    def manual_since(self, at: int, limit: int) -> list[Entry]:
+        """What agents decided themselves since then, oldest first."""
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM decision WHERE workspace = :workspace AND kind = 'manual' AND created_at >= :at"
+            " ORDER BY created_at, id LIMIT :limit",
+            workspace=self._workspace,
+            at=at,
+            limit=limit,
+        )
+        return [Entry(*row) for row in rows]
+
+    def some(self, ids: Sequence[int]) -> list[Entry]:
+        """Those of these entries that exist."""
+        if not ids:
+            return []
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM decision WHERE workspace = :workspace"
+            f" AND id IN ({', '.join(str(int(id)) for id in ids)})",
+            workspace=self._workspace,
+        )
+        return [Entry(*row) for row in rows]
+
     def stack(self, id: int) -> str | None:
         """The stack trace of an error row; for people only."""
         row = self._connection.one(
@@ -160,3 +268,53 @@ class Decisions:
                 code="RATE_LIMITED",
                 created_at=now,
             )
+
+
+def _driver(sought: Sought) -> str:
+    """The condition that an index answers."""
+    if sought.task is not None:
+        return "task = :task AND task IS NOT NULL"
+    if sought.outcome == "decision":
+        return "kind = 'manual'"
+    if sought.outcome not in (None, "ok", "open"):
+        return "code IS NOT NULL"
+    if sought.subject is not None:
+        return "subject = :subject"
+    if sought.tool is not None:
+        return "tool = :tool"
+    if sought.desk or sought.text is not None or sought.outcome == "open":
+        return "id > 0"
+    return "kind <> 'invocation' AND toolset <> 'desk'"
+
+
+def _judged(sought: Sought) -> tuple[str, dict[str, Any]]:
+    """What else a row must be, and the values that say so."""
+    conditions, values = [], {}
+    if sought.outcome == "open":
+        conditions.append("kind = 'invocation'")
+    elif sought.text is None:
+        conditions.append("kind <> 'invocation'")
+    if sought.outcome == "ok":
+        conditions.append("kind = 'result'")
+    elif sought.outcome not in (None, "error", "decision", "open"):
+        conditions.append("code = :code")
+        values["code"] = sought.outcome
+    if not sought.desk:
+        conditions.append("toolset <> 'desk'")
+    for column in ("subject", "tool"):
+        if getattr(sought, column) is not None:
+            conditions.append(f"{column} = :{column}")
+    for condition, at in (("created_at >= :since", sought.since), ("created_at < :until", sought.until)):
+        if at is not None:
+            conditions.append(condition)
+            values[condition.rpartition(":")[2]] = at
+    if sought.text is not None:
+        values["pattern"] = _pattern(sought.text)
+        columns = ("decision", "reasoning", "context", "tool", "subject")
+        conditions.append("(" + " OR ".join(f"lower({column}) LIKE :pattern ESCAPE '!'" for column in columns) + ")")
+    return " AND ".join(conditions) or "id > 0", values
+
+
+def _pattern(text: str) -> str:
+    """The text anywhere, its case not regarded."""
+    return "%" + "".join(f"!{char}" if char in "!%_" else char for char in text.lower()) + "%"

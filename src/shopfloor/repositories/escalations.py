@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from shopfloor.errors import NotFound
 from shopfloor.store.database import Connection
 
-_COLUMNS = "id, subject, tool, code, message, stack, reference, count, first_at, last_at"
+_COLUMNS = "id, subject, tool, code, message, stack, reference, count, first_at, last_at, recipient, mail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class Escalation:
     count: int
     first_at: int
     last_at: int
+    recipient: str | None
+    mail: int | None
 
 
 class Escalations:
@@ -83,3 +85,45 @@ class Escalations:
             limit=limit,
         )
         return [Escalation(*row) for row in rows]
+
+    def mailed(self, recipient: str, since: int) -> tuple[int, int]:
+        """How many mails told this recipient of escalations since then, and the newest of them."""
+        row = self._connection.one(
+            "SELECT count(DISTINCT mail), coalesce(max(mail), 0) FROM escalation"
+            " WHERE workspace = :workspace AND recipient = :recipient AND first_at >= :since",
+            workspace=self._workspace,
+            recipient=recipient,
+            since=since,
+        )
+        assert row is not None
+        return int(row[0]), int(row[1])
+
+    def tell(self, id: int, recipient: str, mail: int) -> None:
+        """Note which mail tells of the escalation."""
+        self._connection.execute(
+            "UPDATE escalation SET recipient = :recipient, mail = :mail WHERE workspace = :workspace AND id = :id",
+            workspace=self._workspace,
+            id=id,
+            recipient=recipient,
+            mail=mail,
+        )
+
+    def first_of(self, mail: int) -> Escalation | None:
+        """The first failure that a mail tells of."""
+        row = self._connection.one(
+            f"SELECT {_COLUMNS} FROM escalation WHERE workspace = :workspace AND mail = :mail ORDER BY id LIMIT 1",
+            workspace=self._workspace,
+            mail=mail,
+        )
+        return None if row is None else Escalation(*row)
+
+    def told_by(self, mail: int) -> tuple[int, int, int]:
+        """How many failures a mail stands for, when the last one was, and how many kinds there are."""
+        row = self._connection.one(
+            "SELECT coalesce(sum(count), 0), coalesce(max(last_at), 0), count(*) FROM escalation"
+            " WHERE workspace = :workspace AND mail = :mail",
+            workspace=self._workspace,
+            mail=mail,
+        )
+        assert row is not None
+        return int(row[0]), int(row[1]), int(row[2])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shopfloor.domain.events import Event, Told
-from shopfloor.store.database import Connection
+from shopfloor.store.database import Connection, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,7 @@ class Outbox:
 
     def postpone(self, event: int, subscriber: str, error: str, due_at: int, dead_at: int | None) -> None:
         """Try again later, or, with `dead_at`, leave it to a person."""
+        self._connection.hint(*(["outbox:dead"] if dead_at else []))
         self._connection.execute(
             "UPDATE delivery SET due_at = :due_at, error = :error, dead_at = :dead_at"
             " WHERE workspace = :workspace AND event = :event AND subscriber = :subscriber",
@@ -133,13 +134,14 @@ class Outbox:
             dead_at=dead_at,
         )
 
-    def dead(self, limit: int) -> list[Delivery]:
-        """Deliveries that were given up, newest first."""
+    def dead(self, limit: int, before: int | None = None) -> list[Delivery]:
+        """Deliveries that were given up, newest event first."""
         rows = self._connection.all(
             "SELECT event, subscriber FROM delivery WHERE workspace = :workspace AND dead_at IS NOT NULL"
-            " ORDER BY dead_at DESC LIMIT :limit",
+            " AND event < :before ORDER BY event DESC, subscriber LIMIT :limit",
             workspace=self._workspace,
             limit=limit,
+            before=2**62 if before is None else before,
         )
         return [delivery for event, subscriber in rows if (delivery := self.find(event, subscriber))]
 
@@ -153,6 +155,7 @@ class Outbox:
             subscriber=subscriber,
             now=now,
         )
+        self._connection.hint("outbox", "outbox:dead")
         return revived == 1
 
     def backlog(self) -> tuple[int, int]:
@@ -165,6 +168,35 @@ class Outbox:
         )
         assert row is not None
         return int(row[0]), int(row[1])
+
+    def recent(self, limit: int) -> list[Told]:
+        """What happened last, newest first."""
+        rows = self._connection.all(
+            "SELECT id, name, data, reference, created_at FROM event WHERE workspace = :workspace"
+            " ORDER BY id DESC LIMIT :limit",
+            workspace=self._workspace,
+            limit=limit,
+        )
+        return [_told(row) for row in rows]
+
+    def caused_by(self, reference: int, limit: int) -> list[tuple[Told, list[Delivery]]]:
+        """The events of one call, in their order, each with the deliveries that are not done."""
+        rows = self._connection.all(
+            "SELECT id, name, data, reference, created_at FROM event"
+            " WHERE workspace = :workspace AND reference = :reference ORDER BY id LIMIT :limit",
+            workspace=self._workspace,
+            reference=reference,
+            limit=limit,
+        )
+        return [(told, self._left(told.id)) for told in map(_told, rows)]
+
+    def _left(self, event: int) -> list[Delivery]:
+        rows = self._connection.all(
+            "SELECT subscriber FROM delivery WHERE workspace = :workspace AND event = :event ORDER BY subscriber",
+            workspace=self._workspace,
+            event=event,
+        )
+        return [delivery for (subscriber,) in rows if (delivery := self.find(event, subscriber))]
 
     def stirred_since(self, id: int, limit: int) -> tuple[int, frozenset[str] | None]:
         """The newest event, and the topics of those after one; None when there are more than `limit`."""
@@ -196,3 +228,8 @@ class Outbox:
             before=before,
             limit=limit,
         )
+
+
+def _told(row: Row) -> Told:
+    id, name, data, reference, created_at = row
+    return Told(id, name, json.loads(data), reference, created_at, 0)

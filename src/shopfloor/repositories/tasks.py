@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shopfloor.domain.tasks import BoardKind, State, Task, TaskNotFound
+from shopfloor.domain.tasks import BoardKind, Comment, State, Task, TaskNotFound
 from shopfloor.store.database import Connection, Row
 
 _COLUMNS = (
@@ -65,6 +65,26 @@ class Tasks:
             raise TaskNotFound(task=number)
         return _task(row)
 
+    def with_content(self, content_key: str) -> Task | None:
+        """The task of that content, where a board keeps its contents apart."""
+        row = self._connection.one(
+            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND content_key = :content_key AND deleted_at IS NULL",
+            content_key=content_key,
+            **self._bound,
+        )
+        return None if row is None else _task(row)
+
+    def beginning_with(self, digits: str, limit: int) -> list[int]:
+        """The numbers that begin with these digits."""
+        rows = self._connection.all(
+            f"SELECT number FROM task WHERE {self._scope} AND deleted_at IS NULL"
+            " AND CAST(number AS TEXT) LIKE :pattern ORDER BY number LIMIT :limit",
+            pattern=f"{digits}%",
+            limit=limit,
+            **self._bound,
+        )
+        return [row[0] for row in rows]
+
     def change(self, number: int, now: int, **changes: Any) -> Task:
         """The task after the change, with its next version."""
         assert set(changes) <= _CHANGEABLE
@@ -109,6 +129,15 @@ class Tasks:
         assert row is not None
         return int(row[0])
 
+    def count_up_to(self, limit: int, *, state: State, board: str | None = None) -> int:
+        """How many tasks are in a state; beyond the limit nobody counts."""
+        filters, values = self._filters(state=state, board=board, assignee=None)
+        row = self._connection.one(
+            f"SELECT count(*) FROM (SELECT 1 FROM task WHERE {filters} LIMIT :limit) AS counted", limit=limit, **values
+        )
+        assert row is not None
+        return int(row[0])
+
     def _filters(self, *, state: State | None, board: str | None, assignee: str | None) -> tuple[str, dict[str, Any]]:
         wanted = {"state": state and state.value, "assignee": assignee}
         if self._board is None:
@@ -117,12 +146,39 @@ class Tasks:
         filters = " AND ".join([self._scope, "deleted_at IS NULL", *(f"{name} = :{name}" for name in given)])
         return filters, self._bound | given
 
-    def ready(self, board: str, limit: int = 1) -> list[Task]:
-        """What can be begun on a board: unblocked, lowest priority number, then lowest number. Others pass it over."""
+    def deleted(self, since: int, limit: int) -> list[Task]:
+        """Tasks deleted since then, the last one first."""
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND deleted_at >= :since"
+            " ORDER BY deleted_at DESC, number DESC LIMIT :limit",
+            since=since,
+            limit=limit,
+            **self._bound,
+        )
+        return [_task(row) for row in rows]
+
+    def forget(self, before: int, limit: int) -> int:
+        """How many tasks that were deleted before then are gone for good now."""
+        return self._connection.execute(
+            f"DELETE FROM task WHERE {self._scope} AND number IN (SELECT number FROM task WHERE {self._scope}"
+            " AND deleted_at < :before ORDER BY deleted_at LIMIT :limit)",
+            before=before,
+            limit=limit,
+            **self._bound,
+        )
+
+    def clear(self) -> None:
+        """Nothing is left of the board, deleted tasks included."""
+        assert self._board is not None
+        self._connection.execute(f"DELETE FROM task WHERE {self._scope}", **self._bound)
+
+    def ready(self, board: str, limit: int = 1, *, claiming: bool = True) -> list[Task]:
+        """What can be begun on a board: unblocked, lowest priority number, then lowest number. When it is looked for in
+        order to claim it, others pass it over."""
         rows = self._connection.all(
             f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND board = :on AND state = 'PENDING'"
             f" AND open_blockers = 0 AND deleted_at IS NULL ORDER BY priority, number LIMIT :limit"
-            f" {self._connection.skip_locked}",
+            f" {self._connection.skip_locked if claiming else ''}",
             **self._bound,
             on=board,
             limit=limit,
@@ -132,9 +188,21 @@ class Tasks:
     def blockers(self, number: int) -> list[int]:
         """The tasks that this one depends on."""
         rows = self._connection.all(
-            "SELECT blocker FROM dependency WHERE workspace = :workspace AND task = :number ORDER BY blocker",
-            workspace=self._bound["workspace"],
+            "SELECT blocker FROM dependency WHERE workspace = :workspace AND task = :number"
+            f" AND {self._holds('number')} ORDER BY blocker",
             number=number,
+            **self._bound,
+        )
+        return [row[0] for row in rows]
+
+    def dependents(self, number: int, limit: int) -> list[int]:
+        """The tasks that depend on this one."""
+        rows = self._connection.all(
+            "SELECT task FROM dependency WHERE workspace = :workspace AND blocker = :number"
+            f" AND {self._holds('number')} ORDER BY task LIMIT :limit",
+            number=number,
+            limit=limit,
+            **self._bound,
         )
         return [row[0] for row in rows]
 
@@ -148,10 +216,10 @@ class Tasks:
         row = self._connection.one(
             "WITH RECURSIVE upstream (number) AS (SELECT CAST(:number AS BIGINT) UNION SELECT blocker"
             " FROM dependency JOIN upstream ON dependency.task = upstream.number WHERE workspace = :workspace)"
-            " SELECT 1 FROM upstream WHERE number = :target LIMIT 1",
-            workspace=self._bound["workspace"],
+            f" SELECT 1 FROM upstream WHERE number = :target AND {self._holds('number')} LIMIT 1",
             number=number,
             target=target,
+            **self._bound,
         )
         return row is not None
 
@@ -172,11 +240,12 @@ class Tasks:
     def add_blocker(self, number: int, blocker: int) -> bool:
         """Make a task wait for another; false when it does already."""
         added = self._connection.execute(
-            "INSERT INTO dependency (workspace, task, blocker) VALUES (:workspace, :number, :blocker)"
+            "INSERT INTO dependency (workspace, task, blocker) SELECT :workspace, number, :blocker FROM task"
+            f" WHERE {self._scope} AND number = :number AND {self._holds('blocker')}"
             " ON CONFLICT (workspace, task, blocker) DO NOTHING",
-            workspace=self._bound["workspace"],
             number=number,
             blocker=blocker,
+            **self._bound,
         )
         if added and not self.get(blocker, deleted=True).completed:
             self._count_blockers(number, 1)
@@ -185,10 +254,11 @@ class Tasks:
     def remove_blocker(self, number: int, blocker: int) -> bool:
         """Let a task go ahead of another; false when it did not wait for it."""
         removed = self._connection.execute(
-            "DELETE FROM dependency WHERE workspace = :workspace AND task = :number AND blocker = :blocker",
-            workspace=self._bound["workspace"],
+            "DELETE FROM dependency WHERE workspace = :workspace AND task = :number AND blocker = :blocker"
+            f" AND {self._holds('number')}",
             number=number,
             blocker=blocker,
+            **self._bound,
         )
         if removed and not self.get(blocker, deleted=True).completed:
             self._count_blockers(number, -1)
@@ -205,12 +275,73 @@ class Tasks:
     def release_dependents(self, blocker: int, by: int = -1) -> None:
         """The blocker was completed (or, with +1, is open again): those behind it have one less to wait for."""
         self._connection.execute(
-            "UPDATE task SET open_blockers = open_blockers + :by WHERE workspace = :workspace AND number IN"
-            " (SELECT task FROM dependency WHERE workspace = :workspace AND blocker = :blocker)",
-            workspace=self._bound["workspace"],
+            f"UPDATE task SET open_blockers = open_blockers + :by WHERE {self._scope} AND number IN"
+            f" (SELECT task FROM dependency WHERE workspace = :workspace AND blocker = :blocker)"
+            f" AND {self._holds('blocker')}",
             blocker=blocker,
             by=by,
+            **self._bound,
         )
+
+    def _holds(self, parameter: str) -> str:
+        """That a task is within the scope: what hangs on another's task is not seen and not touched."""
+        return f"EXISTS (SELECT 1 FROM task WHERE {self._scope} AND number = :{parameter})"
+
+    def held_by(self, agent: str, limit: int) -> list[Task]:
+        """What an agent has to do: begun tasks first, then those it was given."""
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND assignee = :agent"
+            " AND state IN ('ASSIGNED', 'IN_PROGRESS') AND deleted_at IS NULL ORDER BY state DESC, number LIMIT :limit",
+            agent=agent,
+            limit=limit,
+            **self._bound,
+        )
+        return [_task(row) for row in rows]
+
+    def left_by_silent(self, before: int, limit: int) -> list[Task]:
+        """Tasks whose holder has not been heard of since then, and was not given them since either."""
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND state IN ('ASSIGNED', 'IN_PROGRESS')"
+            " AND deleted_at IS NULL AND updated_at < :before AND EXISTS (SELECT 1 FROM agent"
+            " WHERE agent.workspace = task.workspace AND agent.name = task.assignee AND last_active_at < :before"
+            " AND coalesce(waiting_until, 0) < :before) ORDER BY assignee, number LIMIT :limit",
+            before=before,
+            limit=limit,
+            **self._bound,
+        )
+        return [_task(row) for row in rows]
+
+    def any_open(self, board: str) -> Task | None:
+        """A task of a board that is neither completed, failed nor cancelled, if there is one."""
+        for state in (State.IN_PROGRESS, State.REVIEW, State.BLOCKED, State.ASSIGNED, State.PENDING):
+            if found := self.page(limit=1, state=state, board=board):
+                return found[0]
+        return None
+
+    def add_comment(self, number: int, author: str, body: str, now: int) -> int:
+        """The number of the new comment."""
+        row = self._connection.one(
+            "INSERT INTO comment (workspace, task, author, body, created_at)"
+            " VALUES (:workspace, :number, :author, :body, :now) RETURNING id",
+            workspace=self._bound["workspace"],
+            number=number,
+            author=author,
+            body=body,
+            now=now,
+        )
+        assert row is not None
+        return int(row[0])
+
+    def comments(self, number: int, limit: int) -> list[Comment]:
+        """The newest comments on a task, oldest of them first."""
+        rows = self._connection.all(
+            "SELECT id, author, body, created_at FROM comment WHERE workspace = :workspace AND task = :number"
+            " ORDER BY id DESC LIMIT :limit",
+            workspace=self._bound["workspace"],
+            number=number,
+            limit=limit,
+        )
+        return [Comment(*row) for row in reversed(rows)]
 
 
 def _task(row: Row) -> Task:

@@ -61,6 +61,27 @@ class Tokens:
         )
         self._connection.hint("token")
 
+    def use_up(self, id: str, now: int) -> bool:
+        """Take a one-time link; false when it is used, over, or none."""
+        taken = self._connection.execute(
+            "UPDATE token SET revoked_at = :now WHERE id = :id AND workspace = :workspace AND kind = 'link'"
+            " AND revoked_at IS NULL AND expires_at > :now",
+            id=id,
+            workspace=self._workspace,
+            now=now,
+        )
+        return taken == 1
+
+    def forget_pages(self, before: int, limit: int) -> int:
+        """How many sessions of pages that ended before then are forgotten."""
+        return self._connection.execute(
+            "DELETE FROM token WHERE id IN (SELECT id FROM token WHERE workspace = :workspace AND kind IN ('page', 'link')"
+            " AND expires_at < :before ORDER BY expires_at LIMIT :limit)",
+            workspace=self._workspace,
+            before=before,
+            limit=limit,
+        )
+
     def page(self, limit: int, after: str = "") -> list[Token]:
         """Tokens of agents and users in the order of their ids, beginning after one."""
         rows = self._connection.all(

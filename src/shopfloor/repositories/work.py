@@ -6,15 +6,22 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from shopfloor.domain.actors import Principal
 from shopfloor.domain.events import Event
+from shopfloor.domain.rules import Rules
 from shopfloor.domain.tasks import BoardKind
 from shopfloor.repositories.agents import Agents
 from shopfloor.repositories.answers import Answers
+from shopfloor.repositories.conversations import Conversations
 from shopfloor.repositories.decisions import Decisions
+from shopfloor.repositories.epics import Epics
 from shopfloor.repositories.escalations import Escalations
+from shopfloor.repositories.index import Index
+from shopfloor.repositories.knowledge import Accesses, Discoveries
+from shopfloor.repositories.loops import Runs, RunTalk
+from shopfloor.repositories.mail import Mails
 from shopfloor.repositories.outbox import Outbox
 from shopfloor.repositories.people import People
 from shopfloor.repositories.processes import Processes
@@ -37,11 +44,24 @@ class Work:
         self.reference = reference
         self.workspace = floor.workspace
         self.process = floor.process
+        self.rules = floor.rules
+        self.task: int | None = None
+        """The task that this work is about, for the log."""
+        self.deeds: list[Callable[[Work], None]] = []
 
     def tell(self, event: Event) -> None:
         """Write down that it happened; subscribers and those who wait hear of it once this work is durable."""
         self.outbox.add(event, self._floor.subscribers.get(event.name, ()), self.reference, self.now)
         self._connection.hint(*event.topics())
+
+    def the(self, kind: type[T]) -> T:
+        """The one thing of that kind that this floor has outside of its store."""
+        thing: T = self._floor.gateways[kind]
+        return thing
+
+    def afterwards(self, deed: Callable[[Work], None]) -> None:
+        """Do something small once the answer stands: in this work, or, where it only reads, in the next commit."""
+        self.deeds.append(deed)
 
     def savepoint(self) -> AbstractContextManager[None]:
         """A part of this work that can fail by itself."""
@@ -72,9 +92,45 @@ class Work:
         """The tasks of one board."""
         return Tasks(self._connection, self.workspace, kind, board)
 
+    def tasks_in(self, kind: BoardKind) -> Tasks:
+        """The tasks of all boards of a kind, for housekeeping."""
+        return Tasks(self._connection, self.workspace, kind)
+
+    def conversations_of(self, user: str) -> Conversations:
+        """The conversations of one user."""
+        return Conversations(self._connection, self.workspace, user)
+
+    @cached_property
+    def runs(self) -> Runs:
+        return Runs(self._connection, self.workspace)
+
+    @cached_property
+    def run_talk(self) -> RunTalk:
+        return RunTalk(self._connection, self.workspace)
+
+    @cached_property
+    def epics(self) -> Epics:
+        return Epics(self._connection, self.workspace)
+
+    @cached_property
+    def mail(self) -> Mails:
+        return Mails(self._connection, self.workspace)
+
     @cached_property
     def decisions(self) -> Decisions:
         return Decisions(self._connection, self.workspace)
+
+    @cached_property
+    def discoveries(self) -> Discoveries:
+        return Discoveries(self._connection, self.workspace)
+
+    @cached_property
+    def accesses(self) -> Accesses:
+        return Accesses(self._connection, self.workspace)
+
+    @cached_property
+    def index(self) -> Index:
+        return Index(self._connection, self.workspace, self._floor.root, self.actor.key)
 
     @cached_property
     def answers(self) -> Answers:
@@ -102,6 +158,11 @@ class Works:
     workspace: int = 0
     process: int | None = None
     subscribers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    root: str = ""
+    """The project root that this floor's index is about."""
+    gateways: dict[type, Any] = field(default_factory=dict)
+    """The things outside of the store that this floor has, one of a kind."""
+    rules: Rules = field(default_factory=Rules)
 
     def write(self, fn: Callable[[Work], T], actor: Principal, reference: int = 0) -> T:
         """What `fn` returns, after everything it wrote is durable. It may run more than once, but counts once."""
@@ -133,6 +194,11 @@ class Outside:
 
     def later(self, fn: Callable[[Work], object]) -> None:
         self.works.later(fn, self.actor, self.reference)
+
+    def the(self, kind: type[T]) -> T:
+        """The one thing of that kind that this floor has outside of its store."""
+        thing: T = self.works.gateways[kind]
+        return thing
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the caller how far it is, where the door can."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from starlette.applications import Starlette
@@ -14,12 +14,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from shopfloor.app import Floor
-from shopfloor.errors import Unauthenticated
+from shopfloor.chat import routes as chat
+from shopfloor.errors import ShopfloorError, Unauthenticated
+from shopfloor.toolkit import Credential
 from shopfloor.transports import mcp
 from shopfloor.transports.auth import METADATA, authenticate, challenge, metadata
-from shopfloor.transports.execute import Execute
+from shopfloor.transports.execute import Execute, retry_after, status_of
 from shopfloor.transports.gate import Gate
 from shopfloor.transports.openapi import description
+from shopfloor.web.desk import Desk
+from shopfloor.web.routes import Pages
 
 
 def application(floor: Floor) -> ASGIApp:
@@ -34,6 +38,9 @@ def application(floor: Floor) -> ASGIApp:
         Route("/mcp/execute", Execute(floor)),
         *(Route(path, endpoint) for path, endpoint in endpoints.items()),
     ]
+    pages = Pages(floor)
+    desk = Desk(floor, pages)
+    routes += [*chat.routes(floor, doors.proven(pages)), *pages.routes(), *desk.routes()]
     if floor.settings.issuer:
         routes += [Route(METADATA, doors.protected_resource), Route(f"{METADATA}/mcp", doors.protected_resource)]
 
@@ -44,7 +51,11 @@ def application(floor: Floor) -> ASGIApp:
                 await stack.enter_async_context(endpoint.running())
             yield
 
-    return Gate(Starlette(routes=routes, lifespan=lifespan), floor.settings)
+    return Gate(
+        Starlette(routes=routes, lifespan=lifespan, exception_handlers={ShopfloorError: doors.refused}),
+        floor.settings,
+        lambda path: pages.is_form(path) or desk.is_form(path),
+    )
 
 
 class Doors:
@@ -56,7 +67,7 @@ class Doors:
     def endpoints(self) -> dict[str, mcp.Endpoint]:
         """/mcp for the profile, and an address for each toolset that can be served."""
         floor = self._floor
-        served = [toolset for toolset in floor.toolsets.values() if not toolset.caller_argument]
+        served = [toolset for toolset in floor.toolsets.values() if toolset.served]
         rooms = {"/mcp": floor.profile} | {f"/mcp/{toolset.name}": [toolset] for toolset in served}
         return {path: mcp.Endpoint(floor, mcp.server(floor, room, "mcp")) for path, room in rooms.items()}
 
@@ -79,6 +90,25 @@ class Doors:
 
     async def protected_resource(self, request: Request) -> Response:
         return JSONResponse(metadata(self._floor, str(request.base_url)))
+
+    def proven(self, pages: Pages) -> Callable[[Request], Awaitable[Credential]]:
+        """Who sends a request: the bearer of a token, or whoever signed in on a page."""
+
+        async def proven(request: Request) -> Credential:
+            if "authorization" in request.headers:
+                return await authenticate(self._floor, request.headers)
+            return await pages.proven(request)
+
+        return proven
+
+    async def refused(self, request: Request, error: Exception) -> Response:
+        """A refusal that a route did not shape itself, as /mcp/execute shapes it."""
+        assert isinstance(error, ShopfloorError)
+        if isinstance(error, Unauthenticated):
+            return self._unauthenticated(error, request)
+        details = {"hint": error.hint} if error.hint else {}
+        body = {"success": False, "error": {"code": error.code, "message": error.message, "details": details}}
+        return JSONResponse(body, status_of(error), retry_after(error))
 
     def _unauthenticated(self, error: Unauthenticated, request: Request) -> Response:
         sent: Headers = request.headers

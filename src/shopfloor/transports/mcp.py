@@ -19,14 +19,15 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from shopfloor.app import Floor
-from shopfloor.errors import ShopfloorError, Unauthenticated
-from shopfloor.toolkit import Answer, Call, Credential, Tool, Toolset
+from shopfloor.errors import NotFound, ShopfloorError, Unauthenticated
+from shopfloor.toolkit import Answer, Call, Credential, Resource, Tool, Toolset
 from shopfloor.transports.auth import authenticate, challenge
 from shopfloor.transports.bodies import read_body, too_deep
 from shopfloor.transports.execute import retry_after
@@ -38,6 +39,8 @@ _CREDENTIAL = "shopfloor.credential"
 _HEADERS = "shopfloor.headers"
 _HEADER_MARK = "x-mcp-header"
 _TOOLS_FRESH_MS = 60_000
+_NO_RESOURCE = -32002
+_REFUSED = -32003
 
 Context = ServerRequestContext[Any, Any]
 
@@ -77,6 +80,27 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
             context.request.scope[_HEADERS] = _answer_headers(answer)
         return _result(answer)
 
+    async def list_resources(context: Context, _: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+        actor = floor.identity.authenticate(shown(context))
+        found = [resource for _, resource in floor.resources_for(actor, toolsets) if not resource.is_template]
+        return types.ListResourcesResult(resources=[_resource(resource) for resource in found])
+
+    async def list_templates(
+        context: Context, _: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        actor = floor.identity.authenticate(shown(context))
+        found = [resource for _, resource in floor.resources_for(actor, toolsets) if resource.is_template]
+        return types.ListResourceTemplatesResult(resource_templates=[_template(resource) for resource in found])
+
+    async def read_resource(context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        for toolset in toolsets:
+            for resource in toolset.resources:
+                if (arguments := resource.arguments(uri)) is not None:
+                    call = Call(toolset, resource.tool, arguments, shown(context), door, session=_session(context))
+                    return _contents(resource, uri, await floor.acall(call))
+        raise MCPError(code=_NO_RESOURCE, message=f"There is no resource {uri[:200]}", data={"uri": uri[:200]})
+
     async def introduce(context: Context, call_next: CallNext) -> HandlerResult:
         result = await call_next(context)
         if context.method in ("initialize", "server/discover") and isinstance(result, dict):
@@ -84,10 +108,12 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
             result["instructions"] = _instructions(toolsets, caller.name if caller.role else None)
         return result
 
-    return _made(list_tools, call_tool, introduce, _mirrored(toolsets).get)
+    resources = (list_resources, list_templates, read_resource)
+    return _made(list_tools, call_tool, resources, introduce, _mirrored(toolsets).get)
 
 
-def _made(list_tools: Any, call_tool: Any, introduce: Any, schema: Any) -> Server[Any]:
+def _made(list_tools: Any, call_tool: Any, resources: Any, introduce: Any, schema: Any) -> Server[Any]:
+    list_resources, list_templates, read_resource = resources
     made: Server[Any] = Server(
         "shopfloor",
         version=version("shopfloor"),
@@ -96,8 +122,9 @@ def _made(list_tools: Any, call_tool: Any, introduce: Any, schema: Any) -> Serve
         get_tool_input_schema=schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=_no_resources,
-        on_list_resource_templates=_no_templates,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
         on_list_prompts=_no_prompts,
     )
     made.middleware[:] = [introduce]
@@ -259,12 +286,26 @@ def _instructions(toolsets: Sequence[Toolset], agent: str | None) -> str:
     return who + " ".join(toolset.instructions for toolset in toolsets if toolset.instructions)
 
 
-async def _no_resources(_: Context, __: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-    return types.ListResourcesResult(resources=[])
+def _resource(resource: Resource) -> types.Resource:
+    return types.Resource(
+        uri=resource.uri, name=resource.name, description=resource.description, mime_type=resource.mime_type
+    )
 
 
-async def _no_templates(_: Context, __: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
-    return types.ListResourceTemplatesResult(resource_templates=[])
+def _template(resource: Resource) -> types.ResourceTemplate:
+    return types.ResourceTemplate(
+        uri_template=resource.uri, name=resource.name, description=resource.description, mime_type=resource.mime_type
+    )
+
+
+def _contents(resource: Resource, uri: str, answer: Answer) -> types.ReadResourceResult:
+    """What is to be read; there is no other way to refuse here than an error of the protocol."""
+    if answer.error is not None:
+        code = _NO_RESOURCE if isinstance(answer.error, NotFound) else _REFUSED
+        raise MCPError(code=code, message=answer.call.toolset.words(answer.error, answer.call), data={"uri": uri})
+    text = resource.text(answer.body)
+    contents = types.TextResourceContents(uri=uri, mime_type=resource.mime_type, text=text)
+    return types.ReadResourceResult(contents=[contents])
 
 
 async def _no_prompts(_: Context, __: types.PaginatedRequestParams | None) -> types.ListPromptsResult:

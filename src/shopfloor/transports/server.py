@@ -247,7 +247,7 @@ class _Announced(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._ready()
+            await asyncio.to_thread(self._ready)  # it may look into the store
 
     def handle_exit(self, sig: int, frame: types.FrameType | None) -> None:
         if self.should_exit:

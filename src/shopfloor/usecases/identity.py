@@ -44,19 +44,29 @@ def _principal(work: Work, kind: Kind, owner: str) -> Principal:
             return work.agents.active(owner).principal
         except AgentNotFound:
             raise Unauthenticated(f"The agent '{owner}' has retired") from None
+    if kind is Kind.PAGE:
+        return _signed_in(work, owner)
     return OPERATOR if kind is Kind.OPERATOR else Principal(Kind.RUN, owner)
 
 
+def _signed_in(work: Work, owner: str) -> Principal:
+    """Whom the session of a page stands for: a user, or the operator."""
+    kind, _, name = owner.partition(":")
+    return OPERATOR if kind == Kind.OPERATOR.value else _user(work, name)
+
+
 def _user(work: Work, name: str) -> Principal:
+    role = ""
     try:
         person = work.people.get(user_name(name))
         if person.removed_at is not None:
             raise Unauthenticated("The user was removed")
+        role = person.desk or ""
     except NotFound:
         pass  # a user of the configured issuer exists from the first write
     except InvalidInput as error:
         raise Unauthenticated(f"The token names no possible user: {error.message}") from None
-    return Principal(Kind.USER, name)
+    return Principal(Kind.USER, name, role)
 
 
 def by_name(work: Work, name: str) -> Principal:
@@ -91,9 +101,26 @@ def issue_for_user(work: Work, name: str, expires_at: int, signer: UserTokens) -
     return token, signer.sign(name, token.id, work.now, expires_at)
 
 
+def issue_to_user(work: Work, name: str, expires_at: int) -> tuple[Token, str]:
+    """The same, signed with the key of this floor."""
+    return issue_for_user(work, name, expires_at, work.the(UserTokens))
+
+
 def issue_for_operator(work: Work) -> str:
     """The operator's own token. It does not close the floor."""
     _, text = _issue(work, Kind.OPERATOR, OPERATOR.name, None)
+    return text
+
+
+def issue_for_page(work: Work, who: Principal, expires_at: int) -> str:
+    """The session of a page on which somebody signed in. It does not close the floor."""
+    _, text = _issue(work, Kind.PAGE, who.key, expires_at)
+    return text
+
+
+def issue_for_run(work: Work, run: str) -> str:
+    """A token for the agent of a run. It does not close the floor."""
+    _, text = _issue(work, Kind.RUN, run, None)
     return text
 
 

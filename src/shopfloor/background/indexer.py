@@ -1,0 +1,140 @@
+"""The indexer: brings the index up to date when something stirs, and makes vectors while nobody calls.
+
+What it has done is in the store, so that it goes on there after any end. Watching the files is only a hint: a search
+looks for itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from watchfiles import DefaultFilter, watch
+
+from shopfloor.domain.actors import OPERATOR
+from shopfloor.domain.paths import EXCLUDED
+from shopfloor.errors import ShopfloorError
+from shopfloor.gateways.embeddings import Embeddings
+from shopfloor.gateways.files import Files
+from shopfloor.gateways.tree import Tree
+from shopfloor.repositories.work import Outside, Works
+from shopfloor.usecases import index
+
+_SLICE = 0.25
+_BATCH = 16
+_POLL = 60.0
+
+_log = logging.getLogger("shopfloor.indexer")
+
+Progress = Callable[[str, int, int], None]
+
+
+class Indexer:
+    """One thread that indexes, and one that watches."""
+
+    def __init__(self, works: Works) -> None:
+        self._works = works
+        self._outside = Outside(works, OPERATOR, 0)
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def _tree(self) -> Tree:
+        return self._outside.the(Tree)
+
+    def start(self, *, at_once: bool) -> None:
+        """Begin; at once, or when the first search asks for it."""
+        if at_once:
+            self._tree.wanted.set()
+        self._thread = threading.Thread(target=self._run, name="shopfloor-indexer", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._tree.wanted.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def state(self) -> dict[str, Any]:
+        """How far it is, for people and metrics."""
+        embeddings = self._outside.the(Embeddings)  # type: ignore[type-abstract]
+        made, passages = self._outside.read(lambda work: work.index.vector_progress(embeddings.name))
+        return {
+            "files": self._tree.total,
+            "filesPending": len(self._tree.pending),
+            "passages": passages,
+            "vectors": made,
+            "embeddings": embeddings.name if embeddings.ready() else "off",
+        }
+
+    def catch_up(self, progress: Progress = lambda _, __, ___: None) -> dict[str, Any]:
+        """Do everything there is to do, now, on this thread."""
+        while not index.refresh(
+            self._outside,
+            _SLICE * 4,
+            patience=30.0,
+            thoroughly=True,
+            progress=lambda done, total: progress("files", done, total),
+        ).complete:
+            pass
+        index.catch_up(self._outside)
+        embeddings = self._outside.the(Embeddings)  # type: ignore[type-abstract]
+        while index.embed(self._outside, _BATCH * 4):
+            progress("vectors", *self._outside.read(lambda work: work.index.vector_progress(embeddings.name)))
+        return self.state()
+
+    def _run(self) -> None:
+        tree = self._tree
+        watching = False
+        while True:
+            tree.wanted.wait(_POLL if watching else None)
+            if self._stopping.is_set():
+                return
+            if not watching:
+                watching = True
+                threading.Thread(target=self._watch, name="shopfloor-watcher", daemon=True).start()
+            tree.wanted.clear()
+            try:
+                self._round()
+            except ShopfloorError as error:
+                _log.warning("indexing waits: %s", error)
+                self._stopping.wait(1.0)
+
+    def _round(self) -> None:
+        """All that is to be done, a little at a time, so that calls come between."""
+        began, files = time.monotonic(), 0
+        while not self._stopping.is_set():
+            before = len(self._tree.pending)
+            fresh = index.refresh(self._outside, _SLICE, patience=1.0)
+            files += max(0, before - fresh.changed)
+            if fresh.complete:
+                break
+            self._stopping.wait(0.01)
+        index.catch_up(self._outside)
+        if files:
+            _log.info("index is up to date", extra={"files": files, "seconds": round(time.monotonic() - began, 2)})
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            if not index.embed(self._outside, _BATCH):
+                return
+            self._stopping.wait(min(0.2, (time.monotonic() - started) / 4))
+            if self._tree.wanted.is_set():  # newer words go before older vectors
+                return
+
+    def _watch(self) -> None:
+        tree = self._tree
+        root = self._outside.the(Files).root
+        quiet = DefaultFilter(ignore_dirs=(*DefaultFilter.ignore_dirs, *EXCLUDED, ".shopfloor", ".cache"))
+        try:
+            tree.watched(True)
+            changes = watch(root, watch_filter=quiet, debounce=200, step=50, stop_event=self._stopping, recursive=True)
+            for _ in changes:
+                tree.stir()
+                tree.wanted.set()
+        except (OSError, RuntimeError) as error:
+            _log.info("files are not watched: %s", error)
+        finally:
+            tree.watched(False)

@@ -1,0 +1,111 @@
+"""shopfloor demo: a fresh floor, filled by a scripted crew, so that a newcomer sees every page alive."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess  # nosec B404: starts this very program
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shopfloor.cli.options import command, doors, opened
+from shopfloor.errors import InvalidInput, StartRefused
+from shopfloor.settings import Settings
+
+CREW = [("ada", "SUPERVISOR"), ("otto", "ORCHESTRATOR"), ("wim", "WORKER"), ("wyn", "WORKER"), ("noor", "WORKER"), ("kai", "WORKER")]
+PATIENCE = 30.0
+KEY = "DEMO_KEY"
+"""Not one of the settings, which the crew would be refused for."""
+
+Seconds = Annotated[int, typer.Option("--seconds", help="How long the crew works.", min=1, max=3600)]
+Folder = Annotated[Path | None, typer.Option("--folder", help="An empty folder for the demo's floor; by default one that goes away.")]
+Leave = Annotated[bool, typer.Option("--leave", help="End when the crew has ended, instead of serving on.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @command(app, "demo", "port")
+    def demo(settings: Settings, seconds: Seconds = 60, folder: Folder = None, leave: Leave = False) -> None:
+        """Fill a fresh floor with a scripted crew: real processes, real calls, no model; and show its pages."""
+        with contextlib.ExitStack() as stack:
+            place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shopfloor-demo-")))
+            place.mkdir(parents=True, exist_ok=True)
+            if any(place.iterdir()):
+                raise InvalidInput(f"{place} is not empty; the demo needs a floor of its own")
+            floor = Settings(project=place, data=place / ".shopfloor", port=settings.port)
+            server = stack.enter_context(_serving(floor))
+            url = _url(floor, server)
+            crew = stack.enter_context(_crew(floor, url, seconds))
+            print(f"The floor is alive: {url}/enter?key={_link(floor)}", flush=True)
+            print(f"  The crew works for {seconds} s. Ctrl-C ends the demo.", flush=True)
+            for sig in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(sig, signal.default_int_handler)
+            with contextlib.suppress(KeyboardInterrupt):
+                for member in crew:
+                    member.wait()
+                print("  The crew has gone home" + ("." if leave else "; the pages stay open until Ctrl-C."), flush=True)
+                if not leave:
+                    server.wait()
+
+
+@contextlib.contextmanager
+def _serving(floor: Settings) -> Iterator[subprocess.Popen[str]]:
+    arguments = ["serve", "--project", str(floor.project), "--port", str(floor.port), "--log-level", "warning"]
+    server = subprocess.Popen(  # nosec B603: this very program
+        [sys.executable, "-m", "shopfloor", *arguments], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        yield server
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+
+
+def _url(floor: Settings, server: subprocess.Popen[str]) -> str:
+    """Where the server says that it listens."""
+    assert server.stdout is not None
+    first = server.stdout.readline().split()
+    if not first:
+        raise StartRefused("The demo's server did not start; see above", hint="Choose another port with --port N")
+    url = first[-1]
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/readyz", timeout=5):  # nosec B310
+            return url
+        time.sleep(0.05)
+    raise StartRefused(f"The demo's server at {url} does not answer")
+
+
+@contextlib.contextmanager
+def _crew(floor: Settings, url: str, seconds: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """The members at work, each a process with a key of its own."""
+    with opened(floor) as shopfloor:
+        keys = [(type.lower(), name, shopfloor.hire(name, type, None if name == "ada" else "ada", with_token=True)[1])
+                for name, type in CREW]  # fmt: skip
+        keys.append(("user", "lee", shopfloor.add_user("lee")[1]))
+    crew = [
+        subprocess.Popen(  # nosec B603: this very program
+            [sys.executable, "-m", "shopfloor.cli.crew", role, url, name, str(seconds)],
+            env={**os.environ, KEY: key or ""},
+        )
+        for role, name, key in keys
+    ]
+    try:
+        yield crew
+    finally:
+        for member in crew:
+            member.terminate()
+            member.wait(PATIENCE)
+
+
+def _link(floor: Settings) -> str:
+    return str(doors().link(floor))

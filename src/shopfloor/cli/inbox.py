@@ -1,0 +1,95 @@
+"""shopfloor inbox [read|reply|answer|ack]"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from shopfloor.cli.options import AsJson, command, default, opened, show, table
+from shopfloor.settings import Settings
+
+app = typer.Typer(help="What waits for a person: mail, questions and alarms.", invoke_without_command=True)
+
+Id = Annotated[str, typer.Argument(help="The mail's id, such as mail-12.")]
+Everything = Annotated[bool, typer.Option("--all", help="Also what has been dealt with.")]
+
+
+@default(app)
+def inbox(settings: Settings, everything: Everything = False, as_json: AsJson = False) -> None:
+    """List what waits for a person, newest first."""
+    answer = _call(settings, "inbox_list", {"includeDone": everything})
+    show(answer, as_json, table([_row(mail) for mail in answer["mails"]], "Nothing waits for you."))
+
+
+@command(app, "read")
+def read(settings: Settings, id: Id, as_json: AsJson = False) -> None:
+    """Read one mail and mark it as read."""
+    mail = _call(settings, "inbox_read", {"mailId": id})
+    show(mail, as_json, _letter(mail))
+
+
+@command(app, "reply")
+def reply(
+    settings: Settings, id: Id, body: Annotated[str, typer.Argument(help="What to write.")], as_json: AsJson = False
+) -> None:
+    """Reply to a mail."""
+    answer = _call(settings, "inbox_reply", {"mailId": id, "body": body})
+    show(answer, as_json, f"{answer['mailId']} was sent")
+
+
+@command(app, "answer")
+def answer(
+    settings: Settings, id: Id, text: Annotated[str, typer.Argument(help="The answer.")], as_json: AsJson = False
+) -> None:
+    """Answer an agent's question."""
+    given = _call(settings, "inbox_answer", {"mailId": id, "answer": text})
+    show(given, as_json, f"{id} is answered")
+
+
+@command(app, "ack")
+def ack(settings: Settings, id: Id, as_json: AsJson = False) -> None:
+    """Acknowledge a mail."""
+    acknowledged = _call(settings, "inbox_ack", {"mailId": id})
+    show(acknowledged, as_json, f"{id} is acknowledged")
+
+
+def _call(settings: Settings, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    with opened(settings) as shopfloor:
+        answer = shopfloor.answer("desk", tool, arguments, door="cli")
+    if answer.error is not None:
+        raise answer.error
+    body: dict[str, Any] = answer.body
+    return body
+
+
+def _row(mail: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": mail["id"],
+        "from": mail["from"],
+        "wants": _wants(mail),
+        "subject": mail["subject"][:60],
+        "at": mail["createdAt"],
+    }
+
+
+def _wants(mail: dict[str, Any]) -> str:
+    if mail.get("question", {}).get("state") == "OPEN":
+        return "answer"
+    if mail["acknowledgeBefore"] and not mail["actedAt"]:
+        return "acknowledgement"
+    return "reading" if mail["readAt"] is None else "-"
+
+
+def _letter(mail: dict[str, Any]) -> str:
+    lines = [f"From:    {_plain(mail['from'])} ({mail['fromType']})", f"Subject: {_plain(mail['subject'])}"]
+    lines.append(f"Date:    {mail['createdAt']}")
+    if question := mail.get("question"):
+        options = ", ".join(_plain(option) for option in question["options"]) or "any answer"
+        lines.append(f"Answer:  {options} (until {question['deadline']}): shopfloor inbox answer {mail['id']} TEXT")
+    return "\n".join([*lines, "", *(_plain(line) for line in mail["body"].split("\n"))])
+
+
+def _plain(text: str) -> str:
+    """Agent-written text must not steer the terminal."""
+    return "".join(char if char.isprintable() or char == "\t" else "�" for char in text)

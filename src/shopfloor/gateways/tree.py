@@ -1,0 +1,97 @@
+"""The tree: which files there are, and which of them look different from when they were indexed."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass
+
+from shopfloor.gateways.files import LIMIT, Files
+from shopfloor.gateways.grep import Grep
+
+IGNORE_FILE = ".shopfloorignore"
+
+_SETTLED_NS = 50_000_000
+_QUICK = 0.05
+_STALE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """A file as it looks from outside."""
+
+    stamp: str
+    modified: int
+
+
+class Tree:
+    """The files of a project that can be indexed. One thread at a time brings the index up to date with it."""
+
+    def __init__(self, files: Files, grep: Grep) -> None:
+        self._files = files
+        self._grep = grep
+        self.turn = threading.Lock()
+        self.wanted = threading.Event()
+        """Set when there may be something to do."""
+        self.known: dict[str, str] | None = None
+        """What is in the index, by path; None until it was looked up."""
+        self.pending: list[str] = []
+        """What is to be indexed, the latest first."""
+        self.total = 0
+        self._paths: list[str] = []
+        self._listed_at = 0.0
+        self._listing_took = 0.0
+        self._stirred = threading.Event()
+        self._watched = False
+
+    def watched(self, watched: bool) -> None:
+        """Whether somebody says when something stirs."""
+        self._watched = watched
+        self._stirred.set()
+
+    def stir(self) -> None:
+        """Something changed somewhere."""
+        self._stirred.set()
+
+    def look(self, *, thoroughly: bool = False) -> dict[str, Looks]:
+        """Every file as it looks now.
+
+        Listing a small tree is cheap and done every time. A large one is listed again when something stirred, or
+        once in a while; its known files are looked at all the same when asked to be thorough.
+        """
+        cheap = self._listing_took < _QUICK
+        stale = not self._watched or time.monotonic() - self._listed_at > _STALE
+        if not self._paths or cheap or thoroughly or (self._stirred.is_set() and stale):
+            self._stirred.clear()
+            began = time.monotonic()
+            self._paths = list(self._grep.paths(self._files.root / IGNORE_FILE))
+            self._listed_at = time.monotonic()
+            self._listing_took = self._listed_at - began
+        return self._looks(self._paths)
+
+    @property
+    def quick(self) -> bool:
+        """Whether looking at everything is quick enough to be done before a search."""
+        return self._listing_took < _QUICK * 4
+
+    def _looks(self, paths: list[str]) -> dict[str, Looks]:
+        root = os.open(self._files.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        found = {}
+        try:
+            for path in paths:
+                try:
+                    status = os.stat(path, dir_fd=root, follow_symlinks=False)
+                except OSError:
+                    continue
+                if status.st_size <= LIMIT:
+                    stamp = f"{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
+                    found[path] = Looks(stamp, status.st_mtime_ns // 1000)
+        finally:
+            os.close(root)
+        return found
+
+
+def settled(looks: Looks, now: int) -> str:
+    """The stamp to remember: none for a file that was written a moment ago and may be written again unnoticed."""
+    return looks.stamp if (now - looks.modified) * 1000 > _SETTLED_NS else ""

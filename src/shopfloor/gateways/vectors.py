@@ -1,0 +1,104 @@
+"""Vectors in memory, scanned with numpy: all of them up to a hundred thousand, above that their signs first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+WHOLE = 100_000
+"""Rows that are kept and compared whole."""
+
+RESCORED = 1_000
+"""Candidates by sign that are worth comparing whole."""
+
+
+class Vectors:
+    """The vectors of one model, in the order in which they were made."""
+
+    def __init__(self, whole: int = WHOLE) -> None:
+        self._lock = threading.Lock()
+        self._whole = whole
+        self.last = 0
+        self._count = 0
+        self._digests: list[bytes] = []
+        self._places: dict[bytes, int] = {}
+        self._rows: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
+        self._signs: NDArray[np.uint8] = np.empty((0, 0), dtype=np.uint8)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def by_sign(self) -> bool:
+        """Whether there are so many that only their signs are kept."""
+        return self._signs.shape[0] > 0
+
+    def add(self, made: Iterable[tuple[int, bytes, bytes]]) -> None:
+        """More vectors: number, digest, value."""
+        with self._lock:
+            fresh = [each for each in made if each[1] not in self._places]
+            if not fresh:
+                return
+            self.last = max(self.last, fresh[-1][0])
+            matrix = np.stack([unpacked(value) for _, _, value in fresh])
+            self._grow(matrix)
+            for _, digest, _ in fresh:
+                self._places[digest] = len(self._digests)
+                self._digests.append(digest)
+            self._count = len(self._digests)
+
+    def nearest(self, query: NDArray[np.float32], count: int, among: Collection[bytes] | None) -> list[tuple[bytes, float]]:
+        """The digests whose vectors are most like the query, best first; by sign, more of them and unsure."""
+        with self._lock:
+            if self._count == 0:
+                return []
+            places = None
+            if among is not None:
+                places = np.array([self._places[digest] for digest in among if digest in self._places], dtype=np.int64)
+                if places.size == 0:
+                    return []
+            if self.by_sign:
+                count = max(count, RESCORED)
+                scores = self._like_signs(query, places)
+            else:
+                rows = self._rows[: self._count] if places is None else self._rows[places]
+                scores = rows @ query
+            best = np.argpartition(-scores, min(count, scores.size) - 1)[:count]
+            best = best[np.argsort(-scores[best], kind="stable")]
+            chosen = best if places is None else places[best]
+            return [(self._digests[place], float(score)) for place, score in zip(chosen, scores[best], strict=True)]
+
+    def _grow(self, matrix: NDArray[np.float32]) -> None:
+        needed = self._count + matrix.shape[0]
+        if self.by_sign or needed > self._whole:
+            if not self.by_sign:
+                self._signs = np.packbits(self._rows[: self._count] > 0, axis=1) if self._count else self._signs
+                self._rows = np.empty((0, matrix.shape[1]), dtype=np.float32)
+            signs = np.packbits(matrix > 0, axis=1)
+            self._signs = np.vstack([self._signs[: self._count], signs]) if self._count else signs
+            return
+        if needed > self._rows.shape[0]:
+            wider = np.empty((max(1024, 2 * needed), matrix.shape[1]), dtype=np.float32)
+            if self._count:
+                wider[: self._count] = self._rows[: self._count]
+            self._rows = wider
+        self._rows[self._count : needed] = matrix
+
+    def _like_signs(self, query: NDArray[np.float32], places: NDArray[np.int64] | None) -> NDArray[np.float32]:
+        signs = np.packbits(query > 0)
+        rows = self._signs if places is None else self._signs[places]
+        different = np.bitwise_count(rows ^ signs).sum(axis=1, dtype=np.int32)
+        return (1.0 - 2.0 * different / query.size).astype(np.float32)
+
+
+def packed(vector: NDArray[np.float32]) -> bytes:
+    """A vector as the store keeps it."""
+    return vector.astype(np.float16).tobytes()
+
+
+def unpacked(value: bytes) -> NDArray[np.float32]:
+    """And back."""
+    return np.frombuffer(value, dtype=np.float16).astype(np.float32)

@@ -1,0 +1,344 @@
+"""The rows of the index: files, passages, words and vectors. The two engines differ in how words are found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from shopfloor.domain.index import Filed, Hit, Passage, Scope
+from shopfloor.store.database import Connection
+
+WEIGHTS = (5.0, 2.0, 2.0, 1.0)
+"""What a word counts in the name, the path, the signature and the body."""
+
+_HIT = "p.id, p.root, p.source, p.ref, p.type, p.module, p.name, p.start_line, p.end_line, p.changed_at, p.digest"
+_NOT_A_WORD = re.compile(r"[^\w]+|_+")
+
+
+class Index:
+    """What can be found in one project, and in what its team wrote."""
+
+    def __init__(self, connection: Connection, workspace: int, root: str, reader: str) -> None:
+        self._connection = connection
+        self._workspace = workspace
+        self._root = root
+        self._reader = reader
+
+    # Files
+
+    def stamps(self) -> dict[str, str]:
+        """Every indexed file, with what it looked like from outside."""
+        rows = self._connection.all(
+            "SELECT path, stamp FROM indexed_file WHERE workspace = :workspace AND root = :root",
+            workspace=self._workspace,
+            root=self._root,
+        )
+        return dict(rows)
+
+    def digests(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """The contents that these files had when they were indexed."""
+        if not paths:
+            return {}
+        named = {f"path{number}": path for number, path in enumerate(paths)}
+        rows = self._connection.all(
+            "SELECT path, digest FROM indexed_file WHERE workspace = :workspace AND root = :root"
+            f" AND path IN ({', '.join(f':{name}' for name in named)})",
+            workspace=self._workspace,
+            root=self._root,
+            **named,
+        )
+        return {path: bytes(digest) for path, digest in rows}
+
+    def paths_named(self, name: str, limit: int) -> list[str]:
+        """Files of that name, wherever they lie."""
+        rows = self._connection.all(
+            "SELECT path FROM indexed_file WHERE workspace = :workspace AND root = :root AND name = :name"
+            " ORDER BY path LIMIT :limit",
+            workspace=self._workspace,
+            root=self._root,
+            name=name,
+            limit=limit,
+        )
+        return [path for (path,) in rows]
+
+    def count_by(self, column: str) -> list[tuple[str, int]]:
+        """How many files there are of each language, module or role, most first."""
+        assert column in ("language", "module", "role")
+        rows = self._connection.all(
+            f"SELECT {column}, COUNT(*) AS files FROM indexed_file WHERE workspace = :workspace AND root = :root"
+            f" GROUP BY {column} ORDER BY files DESC, {column}",
+            workspace=self._workspace,
+            root=self._root,
+        )
+        return [(value, int(files)) for value, files in rows]
+
+    def file(self, file: Filed, passages: Iterable[Passage]) -> None:
+        """Put a file into the index in place of what was known of it."""
+        self._connection.execute(
+            "INSERT INTO indexed_file (workspace, root, path, name, stamp, digest, language, module, role, modified)"
+            " VALUES (:workspace, :root, :path, :name, :stamp, :digest, :language, :module, :role, :modified)"
+            " ON CONFLICT (workspace, root, path) DO UPDATE SET stamp = :stamp, digest = :digest,"
+            " language = :language, module = :module, role = :role, modified = :modified",
+            workspace=self._workspace,
+            root=self._root,
+            path=file.path,
+            name=file.path.rpartition("/")[2],
+            stamp=file.stamp,
+            digest=file.digest,
+            language=file.language,
+            module=file.module,
+            role=file.role,
+            modified=file.modified,
+        )
+        self.replace(self._root, "code", file.path, passages)
+
+    def restamp(self, path: str, stamp: str) -> None:
+        """The file looks different from outside, and is the same inside."""
+        self._connection.execute(
+            "UPDATE indexed_file SET stamp = :stamp WHERE workspace = :workspace AND root = :root AND path = :path",
+            workspace=self._workspace,
+            root=self._root,
+            path=path,
+            stamp=stamp,
+        )
+
+    def drop(self, path: str) -> None:
+        """Forget a file."""
+        self.replace(self._root, "code", path, ())
+        self._connection.execute(
+            "DELETE FROM indexed_file WHERE workspace = :workspace AND root = :root AND path = :path",
+            workspace=self._workspace,
+            root=self._root,
+            path=path,
+        )
+
+    # Passages
+
+    def replace(self, root: str, source: str, ref: str, passages: Iterable[Passage]) -> None:
+        """Put passages in place of those that came from the same thing."""
+        where = {"workspace": self._workspace, "root": root, "source": source, "ref": ref}
+        old = "SELECT id FROM passage WHERE workspace = :workspace AND root = :root AND source = :source AND ref = :ref"
+        if self._connection.engine == "sqlite":
+            self._connection.execute(f"DELETE FROM passage_words WHERE rowid IN ({old})", **where)
+        self._connection.execute(f"DELETE FROM passage WHERE id IN ({old})", **where)
+        for ordinal, passage in enumerate(passages):
+            self._add(where, ordinal, passage)
+
+    def _add(self, where: dict[str, object], ordinal: int, passage: Passage) -> None:
+        row = self._connection.one(
+            "INSERT INTO passage (workspace, root, source, ref, ordinal, type, module, name, start_line, end_line, owner,"
+            " changed_at, digest) VALUES (:workspace, :root, :source, :ref, :ordinal, :type, :module, :name, :start_line,"
+            " :end_line, :owner, :changed_at, :digest) RETURNING id",
+            **where,
+            ordinal=ordinal,
+            type=passage.type,
+            module=passage.module,
+            name=passage.name,
+            start_line=passage.start_line,
+            end_line=passage.end_line,
+            owner=passage.owner,
+            changed_at=passage.changed_at,
+            digest=passage.digest,
+        )
+        assert row is not None
+        fields = dict(zip(("name", "path", "signature", "body"), passage.words, strict=True))
+        if self._connection.engine == "sqlite":
+            self._connection.execute(
+                "INSERT INTO passage_words (rowid, name, path, signature, body)"
+                " VALUES (:id, :name, :path, :signature, :body)",
+                id=row[0],
+                **fields,
+            )
+        else:
+            self._connection.execute(
+                "INSERT INTO passage_words (id, words) VALUES (:id,"
+                " setweight(to_tsvector('english', :name), 'A') || setweight(to_tsvector('english', :path), 'B') ||"
+                " setweight(to_tsvector('english', :signature), 'C') || setweight(to_tsvector('english', :body), 'D'))",
+                id=row[0],
+                **{field: _NOT_A_WORD.sub(" ", text)[:500_000] for field, text in fields.items()},
+            )
+
+    def written(self, source: str, refs: Sequence[str]) -> dict[str, int]:
+        """When what was written had last changed, as far as the index knows."""
+        if not refs:
+            return {}
+        named = {f"ref{number}": ref for number, ref in enumerate(refs)}
+        rows = self._connection.all(
+            "SELECT ref, changed_at FROM passage WHERE workspace = :workspace AND root = '' AND source = :source"
+            f" AND ordinal = 0 AND ref IN ({', '.join(f':{name}' for name in named)})",
+            workspace=self._workspace,
+            source=source,
+            **named,
+        )
+        return dict(rows)
+
+    def newest_written(self, source: str) -> int:
+        """The time of the latest thing of a source that is in the index; 0 when there is none."""
+        row = self._connection.one(
+            "SELECT MAX(changed_at) FROM passage WHERE workspace = :workspace AND root = '' AND source = :source",
+            workspace=self._workspace,
+            source=source,
+        )
+        return int(row[0] or 0) if row else 0
+
+    def empty(self) -> bool:
+        """Whether there is nothing to be found."""
+        row = self._connection.one(
+            "SELECT 1 FROM passage WHERE workspace = :workspace AND root IN (:root, '') LIMIT 1",
+            workspace=self._workspace,
+            root=self._root,
+        )
+        return row is None
+
+    # Search
+
+    def by_words(self, terms: Sequence[str], scope: Scope, limit: int) -> list[tuple[Hit, float]]:
+        """The passages that have most of these words, best first, each with a score that is higher for better ones."""
+        where, params = self._where(scope)
+        if self._connection.engine == "sqlite":
+            rows = self._connection.all(
+                f"SELECT {_HIT}, -bm25(passage_words, {', '.join(map(str, WEIGHTS))}) AS score FROM passage_words"
+                f" JOIN passage p ON p.id = passage_words.rowid WHERE passage_words MATCH :query AND {where}"
+                " ORDER BY score DESC LIMIT :limit",
+                query=" OR ".join(f'"{term}"' for term in terms),
+                limit=limit,
+                **params,
+            )
+        else:
+            rows = self._connection.all(
+                f"SELECT {_HIT}, ts_rank('{{0.2, 0.4, 0.4, 1.0}}', w.words, q.query, 1) AS score"
+                " FROM (SELECT to_tsquery('english', :query) AS query) q"
+                f" JOIN passage_words w ON w.words @@ q.query JOIN passage p ON p.id = w.id WHERE {where}"
+                " ORDER BY score DESC LIMIT :limit",
+                query=" | ".join(f"'{term}'" for term in terms),
+                limit=limit,
+                **params,
+            )
+        return [(_hit(row[:-1]), float(row[-1])) for row in rows]
+
+    def by_name(self, name: str, scope: Scope, limit: int) -> list[Hit]:
+        """The passages that define something of exactly that name."""
+        where, params = self._where(scope)
+        rows = self._connection.all(
+            f"SELECT {_HIT} FROM passage p WHERE {where} AND p.name = :name ORDER BY p.id LIMIT :limit",
+            name=name,
+            limit=limit,
+            **params,
+        )
+        return [_hit(row) for row in rows]
+
+    def by_digest(self, digests: Sequence[bytes], scope: Scope) -> list[Hit]:
+        """The passages whose text is one of these."""
+        if not digests:
+            return []
+        where, params = self._where(scope)
+        named = {f"digest{number}": digest for number, digest in enumerate(digests)}
+        rows = self._connection.all(
+            f"SELECT {_HIT} FROM passage p WHERE p.workspace = :workspace"
+            f" AND p.digest IN ({', '.join(f':{name}' for name in named)}) AND {where}",
+            **named,
+            **params,
+        )
+        return [_hit(row) for row in rows]
+
+    def digests_in(self, scope: Scope) -> set[bytes]:
+        """The texts that lie within the scope."""
+        where, params = self._where(scope)
+        rows = self._connection.all(f"SELECT DISTINCT p.digest FROM passage p WHERE {where}", **params)
+        return {bytes(digest) for (digest,) in rows}
+
+    def _where(self, scope: Scope) -> tuple[str, dict[str, object]]:
+        """The condition that keeps to this project, this reader and the scope."""
+        where = "p.workspace = :workspace AND p.root IN (:root, '') AND (p.owner IS NULL OR p.owner = :reader)"
+        params: dict[str, object] = {"workspace": self._workspace, "root": self._root, "reader": self._reader}
+        if scope.sources is not None:
+            names = {f"source{number}": source for number, source in enumerate(scope.sources)}
+            where += f" AND p.source IN ({', '.join(f':{name}' for name in names)})"
+            params |= names
+        if scope.type is not None:
+            where += " AND p.type = :type"
+            params["type"] = scope.type
+        if scope.module is not None:
+            where += " AND p.module = :module"
+            params["module"] = scope.module
+        return where, params
+
+    # Vectors
+
+    def without_vector(self, model: str, limit: int) -> list[Hit]:
+        """Passages whose text no vector stands for yet, the latest first."""
+        rows = self._connection.all(
+            f"SELECT {_HIT} FROM passage p WHERE p.workspace = :workspace AND p.root IN (:root, '') AND NOT EXISTS"
+            " (SELECT 1 FROM vector v WHERE v.workspace = p.workspace AND v.model = :model AND v.digest = p.digest)"
+            " ORDER BY p.changed_at DESC LIMIT :limit",
+            workspace=self._workspace,
+            root=self._root,
+            model=model,
+            limit=limit,
+        )
+        return [_hit(row) for row in rows]
+
+    def vector_progress(self, model: str) -> tuple[int, int]:
+        """How many passages have a vector, and how many there are."""
+        row = self._connection.one(
+            "SELECT COUNT(v.id), COUNT(*) FROM passage p LEFT JOIN vector v ON v.workspace = p.workspace"
+            " AND v.model = :model AND v.digest = p.digest WHERE p.workspace = :workspace AND p.root IN (:root, '')",
+            workspace=self._workspace,
+            root=self._root,
+            model=model,
+        )
+        return (int(row[0]), int(row[1])) if row else (0, 0)
+
+    def keep_vectors(self, model: str, vectors: Iterable[tuple[bytes, bytes]]) -> None:
+        """Vectors for texts; whoever was first stays."""
+        for digest, value in vectors:
+            self._connection.execute(
+                "INSERT INTO vector (workspace, model, digest, value) VALUES (:workspace, :model, :digest, :value)"
+                " ON CONFLICT (workspace, model, digest) DO NOTHING",
+                workspace=self._workspace,
+                model=model,
+                digest=digest,
+                value=value,
+            )
+
+    def vectors_after(self, model: str, id: int, limit: int) -> list[tuple[int, bytes, bytes]]:
+        """The next vectors, in the order in which they were made."""
+        rows = self._connection.all(
+            "SELECT id, digest, value FROM vector WHERE workspace = :workspace AND model = :model AND id > :id"
+            " ORDER BY id LIMIT :limit",
+            workspace=self._workspace,
+            model=model,
+            id=id,
+            limit=limit,
+        )
+        return [(int(number), bytes(digest), bytes(value)) for number, digest, value in rows]
+
+    def vectors_of(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The vectors of these texts."""
+        if not digests:
+            return {}
+        named = {f"digest{number}": digest for number, digest in enumerate(digests)}
+        rows = self._connection.all(
+            "SELECT digest, value FROM vector WHERE workspace = :workspace AND model = :model"
+            f" AND digest IN ({', '.join(f':{name}' for name in named)})",
+            workspace=self._workspace,
+            model=model,
+            **named,
+        )
+        return {bytes(digest): bytes(value) for digest, value in rows}
+
+    def forget_vectors(self, keep: int, limit: int) -> int:
+        """How many vectors were dropped whose text is nowhere any more; the latest of them are kept for its return."""
+        return self._connection.execute(
+            "DELETE FROM vector WHERE id IN (SELECT v.id FROM vector v WHERE v.workspace = :workspace AND NOT EXISTS"
+            " (SELECT 1 FROM passage p WHERE p.workspace = v.workspace AND p.digest = v.digest)"
+            " ORDER BY v.id DESC LIMIT :limit OFFSET :keep)",
+            workspace=self._workspace,
+            keep=keep,
+            limit=limit,
+        )
+
+
+def _hit(row: Sequence[object]) -> Hit:
+    *facts, digest = row
+    return Hit(*facts, digest=bytes(digest))  # type: ignore[arg-type]

@@ -1,0 +1,25 @@
+"""Arguments that many tools of the factory share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from shopfloor.toolkit import Json
+
+AgentId = Annotated[str, Field(min_length=1, max_length=64)]
+MailId = Annotated[str, Field(max_length=64)]
+TaskId = Annotated[str, Field(max_length=64)]
+EpicId = Annotated[str, Field(max_length=64)]
+Title = Annotated[str, Field(description="1-500 characters", min_length=1, max_length=500)]
+Description = Annotated[str, Field(description="At most 65536 characters", max_length=65536)]
+
+_SHORT = 200
+
+
+def shortened(item: Json) -> Json:
+    """An epic or task with only the beginning of its description."""
+    if len(item["description"]) <= _SHORT:
+        return item
+    return {**item, "description": item["description"][:_SHORT], "descriptionTruncated": True}

@@ -1,0 +1,6 @@
+"""The todo_direct toolset: a user's list for agents in this process."""
+
+from shopfloor.toolsets.todo_direct import tasks
+from shopfloor.toolsets.todo_direct.manners import toolset
+
+__all__ = ["tasks", "toolset"]

@@ -1,0 +1,210 @@
+"""Keeping the index up to date: with the files, with what was written, and with vectors for both."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shopfloor.domain.chunks import digest_of
+from shopfloor.domain.index import Filed, Hit, Passage, Written, findable, meaning_of, passage_of, passages_of
+from shopfloor.domain.places import language_of, module_of, role_of
+from shopfloor.domain.times import MINUTE
+from shopfloor.errors import Refused
+from shopfloor.gateways.chunks import chunks_of
+from shopfloor.gateways.embeddings import Embeddings
+from shopfloor.gateways.files import Files
+from shopfloor.gateways.tree import Looks, Tree, settled
+from shopfloor.gateways.vectors import Vectors, packed
+from shopfloor.repositories.work import Outside, Work
+from shopfloor.usecases.sources import SOURCES, Source
+
+BATCH = 200
+"""Passages that are written in one transaction."""
+
+EMBEDDED = 64
+"""Passages that are embedded before the vectors are kept and others may go first."""
+
+_LATE = 10 * MINUTE
+"""How late a write may become visible after the time that it carries."""
+
+_MANY = 500
+_PAGE = 5000
+_OVERLAP = 1000
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How well the index fits what it is about."""
+
+    files: int
+    changed: int
+    """Files that changed and are not in the index yet."""
+
+    @property
+    def complete(self) -> bool:
+        return self.changed == 0
+
+    @property
+    def percentage(self) -> int:
+        return 100 if not self.files else max(0, min(100, (self.files - self.changed) * 100 // self.files))
+
+
+def refresh(
+    outside: Outside,
+    seconds: float,
+    *,
+    patience: float = 0.0,
+    thoroughly: bool = False,
+    progress: Progress = lambda _, __: None,
+) -> Freshness:
+    """Bring the index up to date with the files, for so long; whoever comes while another does it goes on as it is."""
+    tree = outside.the(Tree)
+    deadline = time.monotonic() + seconds
+    if not tree.turn.acquire(timeout=patience):
+        return Freshness(tree.total, len(tree.pending))
+    try:
+        looks = _compare(outside, tree, thoroughly=thoroughly)
+        batch: list[tuple[Filed, list[Passage]]] = []
+        while tree.pending and time.monotonic() < deadline:
+            path = tree.pending.pop(0)
+            batch.append(_filed(outside, path, looks[path]))
+            if sum(len(passages) for _, passages in batch) >= BATCH:
+                _keep(outside, tree, batch)
+                batch = []
+                progress(tree.total - len(tree.pending), tree.total)
+        _keep(outside, tree, batch)
+        progress(tree.total - len(tree.pending), tree.total)
+        return Freshness(tree.total, len(tree.pending))
+    finally:
+        tree.turn.release()
+
+
+def _compare(outside: Outside, tree: Tree, *, thoroughly: bool) -> dict[str, Looks]:
+    """See what changed, and forget what is gone."""
+    if tree.known is None:
+        tree.known = outside.read(lambda work: work.index.stamps())
+    looks = tree.look(thoroughly=thoroughly)
+    known = tree.known
+    changed = [path for path, look in looks.items() if known.get(path) != look.stamp]
+    tree.pending = sorted(changed, key=lambda path: -looks[path].modified)
+    tree.total = len(looks)
+    gone = [path for path in known if path not in looks]
+    for start in range(0, len(gone), BATCH):
+        some = gone[start : start + BATCH]
+        outside.write(lambda work, some=some: [work.index.drop(path) for path in some])  # type: ignore[misc]
+        for path in some:
+            del known[path]
+    return looks
+
+
+def _filed(outside: Outside, path: str, looks: Looks) -> tuple[Filed, list[Passage]]:
+    """A file and its passages; one that may not be read or is no text is known, and cannot be found."""
+    language = language_of(path)
+    try:
+        data = outside.the(Files).read(path).data
+    except Refused:
+        data = b"\0"
+    stamp = settled(looks, time.time_ns() // 1000)
+    file = Filed(path, stamp, digest_of_data(data), language, module_of(path), role_of(path), looks.modified)
+    if b"\0" in data:
+        return file, []
+    return file, passages_of(file, chunks_of(language, data))
+
+
+def _keep(outside: Outside, tree: Tree, batch: Sequence[tuple[Filed, list[Passage]]]) -> None:
+    if not batch:
+        return
+    assert tree.known is not None
+
+    def write(work: Work) -> None:
+        before = work.index.digests([file.path for file, _ in batch])
+        for file, passages in batch:
+            if before.get(file.path) == file.digest:
+                work.index.restamp(file.path, file.stamp)
+            else:
+                work.index.file(file, passages)
+
+    outside.write(write)
+    for file, _ in batch:
+        tree.known[file.path] = file.stamp
+
+
+def catch_up(outside: Outside) -> None:
+    """Bring the index up to date with what was written."""
+    for source in SOURCES:
+        while _catch_up(outside, source) == _MANY:
+            pass
+
+
+def _catch_up(outside: Outside, source: Source) -> int:
+    def look(work: Work) -> tuple[list[Written], int]:
+        since = work.index.newest_written(source.name) - _LATE
+        written = source.changed_since(work, since, _MANY)
+        known = work.index.written(source.name, [each.ref for each in written])
+        return [each for each in written if known.get(each.ref) != each.changed_at], len(written)
+
+    new, seen = outside.read(look)
+    if new:
+        outside.write(
+            lambda work: [work.index.replace("", source.name, each.ref, [passage_of(each)]) for each in new]
+        )
+    return seen if new else 0
+
+
+def embed(outside: Outside, limit: int = EMBEDDED) -> int:
+    """How many passages got their vector; none when all have one, or nobody makes any."""
+    embeddings = outside.the(Embeddings)  # type: ignore[type-abstract]
+    if not embeddings.ready():
+        return 0
+    hits = outside.read(lambda work: work.index.without_vector(embeddings.name, limit))
+    texts = _texts(outside, hits)
+    if not texts:
+        return 0
+    digests = list(texts)
+    rows = embeddings.embed([texts[digest] for digest in digests])
+    made = [(digest, packed(row)) for digest, row in zip(digests, rows, strict=True)]
+    outside.write(lambda work: work.index.keep_vectors(embeddings.name, made))
+    return len(made)
+
+
+def _texts(outside: Outside, hits: Sequence[Hit]) -> dict[bytes, str]:
+    """What a model is shown of each passage; those that changed meanwhile are left for the next time."""
+    wanted = {hit.digest for hit in hits}
+    texts: dict[bytes, str] = {}
+    for path in dict.fromkeys(hit.ref for hit in hits if hit.source == "code"):
+        try:
+            data = outside.the(Files).read(path).data
+        except Refused:
+            continue
+        for chunk in findable(chunks_of(language_of(path), data)):
+            meaning = chunk.meaning
+            if (digest := digest_of(meaning)) in wanted:
+                texts[digest] = meaning
+    for source in SOURCES:
+        refs = [hit.ref for hit in hits if hit.source == source.name]
+        for written in outside.read(lambda work, source=source, refs=refs: source.some(work, refs)):  # type: ignore[misc]
+            texts[digest_of(meaning_of(written))] = meaning_of(written)
+    return {digest: text for digest, text in texts.items() if digest in wanted}
+
+
+def load_vectors(outside: Outside) -> Vectors:
+    """The vectors in memory, with all that were made since they were last looked at."""
+    vectors = outside.the(Vectors)
+    model = outside.the(Embeddings).name  # type: ignore[type-abstract]
+    late = _OVERLAP if outside.works.store.engine == "postgres" else 0  # its numbers do not arrive in order
+    last = max(0, vectors.last - late)
+    while made := outside.read(lambda work: work.index.vectors_after(model, last, _PAGE)):
+        vectors.add(made)
+        last = made[-1][0]
+        if len(made) < _PAGE:
+            break
+    return vectors
+
+
+def digest_of_data(data: bytes) -> bytes:
+    """What stands for the content of a file."""
+    return hashlib.sha256(data).digest()[:16]

@@ -1,0 +1,349 @@
+"""What the project knows: find it, add to it, see it at a glance."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shopfloor.domain.events import DiscoveryRecorded
+from shopfloor.domain.index import Hit, Scope, Written
+from shopfloor.domain.knowledge import Discovery
+from shopfloor.domain.places import module_of
+from shopfloor.domain.ranking import Circumstances, Ranked, rank
+from shopfloor.domain.words import symbol_in, terms_of
+from shopfloor.errors import InvalidInput, NothingIndexed, Refused
+from shopfloor.gateways.embeddings import Embeddings
+from shopfloor.gateways.files import Files
+from shopfloor.gateways.tree import Tree
+from shopfloor.gateways.vectors import unpacked
+from shopfloor.repositories.work import Outside, Work
+from shopfloor.usecases import index
+from shopfloor.usecases.files import decoded
+from shopfloor.usecases.index import Freshness, digest_of_data
+from shopfloor.usecases.sources import SOURCES
+
+CANDIDATES = 200
+"""Passages that each way of searching brings into the ranking."""
+
+SHOWN = 1_500
+"""Characters of one result."""
+
+_REFRESH_SECONDS = 0.3
+_FIRST_SECONDS = 1.5
+_PATIENCE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Something that was found, as it is now."""
+
+    id: str
+    source: str
+    type: str
+    content: str
+    module: str | None
+    session: str | None
+    date: int
+    score: float
+    path: str | None = None
+    start_line: int | None = None
+    end_line: int | None = None
+    superseded_by: str | None = None
+    changed_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What a search came back with, and how fresh the index was."""
+
+    results: list[Result]
+    total: int
+    milliseconds: int
+    freshness: Freshness
+    by_meaning: bool
+    embedded: tuple[int, int] | None
+    """Passages with a vector, and all of them; None when search goes by words."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    by_words: list[Hit]
+    by_meaning: list[Hit]
+    defining: list[Hit]
+    circumstances: Circumstances
+    outdated: dict[str, tuple[str | None, tuple[str, ...]]]
+
+
+def search(outside: Outside, query: str, type: str, module: str | None, limit: int) -> Searched:
+    """What is nearest to the query, by words and by meaning."""
+    began = time.monotonic()
+    freshness = bring_up_to_date(outside)
+    if freshness.complete and outside.read(lambda work: work.index.empty()):
+        raise NothingIndexed(hint="Put files into the project, or write something down with record_discovery")
+    scope = _scope(type, module)
+    near, embedded = _nearest(outside, query, scope)
+    gathered = outside.read(lambda work: _gather(work, outside, query, scope, near))
+    ranked = rank(query, gathered.by_words, gathered.by_meaning, gathered.defining, gathered.circumstances)
+    return Searched(
+        results=_shown(outside, ranked, limit, gathered.outdated),
+        total=len(ranked),
+        milliseconds=round((time.monotonic() - began) * 1000),
+        freshness=freshness,
+        by_meaning=embedded is not None,
+        embedded=embedded,
+    )
+
+
+def bring_up_to_date(outside: Outside) -> Freshness:
+    """How fresh the index is, after what little had changed was put into it."""
+    tree = outside.the(Tree)
+    seconds = _REFRESH_SECONDS if tree.known else _FIRST_SECONDS
+    freshness = index.refresh(
+        outside,
+        seconds,
+        patience=_PATIENCE,
+        progress=lambda done, total: outside.progress(done, total, "Indexing files"),
+    )
+    index.catch_up(outside)
+    tree.wanted.set()  # the rest, and vectors, are made in the background
+    return freshness
+
+
+def _scope(type: str, module: str | None) -> Scope:
+    if type == "all":
+        return Scope(module=module)
+    return Scope(("discovery", "decision") if type == "decision" else ("discovery",), type, module)
+
+
+def _nearest(outside: Outside, query: str, scope: Scope) -> tuple[list[bytes], tuple[int, int] | None]:
+    """The texts nearest to the query in meaning, and how many have a vector; nothing while nobody makes vectors."""
+    embeddings = outside.the(Embeddings)  # type: ignore[type-abstract]
+    if not embeddings.ready():
+        return [], None
+    vectors = index.load_vectors(outside)
+    if len(vectors) == 0:
+        return [], outside.read(lambda work: work.index.vector_progress(embeddings.name))
+    asked = embeddings.embed([query])[0]
+    narrow = scope.sources is not None or scope.module is not None
+    among = outside.read(lambda work: work.index.digests_in(scope)) if narrow else None
+    near = vectors.nearest(asked, CANDIDATES, among)
+    if vectors.by_sign:
+        digests = [digest for digest, _ in near]
+        whole = outside.read(lambda work: work.index.vectors_of(embeddings.name, digests))
+        exact = [(digest, float(unpacked(whole[digest]) @ asked)) for digest in digests if digest in whole]
+        near = sorted(exact, key=lambda each: -each[1])[:CANDIDATES]
+    return [digest for digest, _ in near], outside.read(lambda work: work.index.vector_progress(embeddings.name))
+
+
+def _gather(work: Work, outside: Outside, query: str, scope: Scope, near: Sequence[bytes]) -> _Gathered:
+    """Everything that the ranking looks at, from one snapshot."""
+    by_words = [hit for hit, _ in work.index.by_words(terms_of(query), scope, CANDIDATES)]
+    place = {digest: number for number, digest in enumerate(near)}
+    by_meaning = sorted(work.index.by_digest(near, scope), key=lambda hit: (place[hit.digest], hit.id))
+    symbol = symbol_in(query)
+    defining = work.index.by_name(symbol.replace("::", ".").replace("#", "."), scope, 10) if symbol else []
+    hits = {hit.id: hit for hit in (*by_words, *by_meaning, *defining)}.values()
+    found = [int(hit.ref) for hit in hits if hit.source == "discovery"]
+    outdated = {str(each.id): state for each in work.discoveries.some(found) if (state := _state(work, outside, each))}
+    paths = list({hit.ref for hit in hits if hit.source == "code"})
+    circumstances = Circumstances(work.now, work.accesses.of(paths), frozenset(outdated))
+    return _Gathered(by_words, by_meaning, defining, circumstances, outdated)
+
+
+def _state(work: Work, outside: Outside, discovery: Discovery) -> tuple[str | None, tuple[str, ...]] | None:
+    """Why a discovery may no longer hold: what superseded it, and its files that changed since."""
+    changed = changed_files(work, outside.the(Files), discovery)
+    if discovery.superseded_by is None and not changed:
+        return None
+    by = None if discovery.superseded_by is None else f"discovery-{discovery.superseded_by}"
+    return by, changed
+
+
+def changed_files(work: Work, files: Files, discovery: Discovery) -> tuple[str, ...]:
+    """The files of a discovery that are no longer as they were."""
+    if not discovery.files:
+        return ()
+    now = work.index.digests(list(discovery.files))
+    return tuple(
+        path for path, digest in discovery.files.items() if (now.get(path) or _digest(files, path)) != digest
+    )
+
+
+def _digest(files: Files, path: str) -> bytes | None:
+    try:
+        return digest_of_data(files.read(path).data)
+    except Refused:
+        return None
+
+
+def _shown(
+    outside: Outside,
+    ranked: Sequence[Ranked],
+    limit: int,
+    outdated: dict[str, tuple[str | None, tuple[str, ...]]],
+) -> list[Result]:
+    """The first results that are still there, with their content as it is now."""
+    results: list[Result] = []
+    for start in range(0, len(ranked), limit * 2):
+        some = ranked[start : start + limit * 2]
+        written = _written(outside, [each.hit for each in some])
+        for each in some:
+            result = _code(outside, each) if each.hit.source == "code" else _note(each, written, outdated)
+            if result is not None:
+                results.append(result)
+            if len(results) == limit:
+                return results
+    return results
+
+
+def _written(outside: Outside, hits: Sequence[Hit]) -> dict[tuple[str, str], Written]:
+    def look(work: Work) -> dict[tuple[str, str], Written]:
+        found: dict[tuple[str, str], Written] = {}
+        for source in SOURCES:
+            refs = [hit.ref for hit in hits if hit.source == source.name]
+            if refs:
+                found |= {(source.name, each.ref): each for each in source.some(work, refs)}
+        return found
+
+    return outside.read(look) if any(hit.source != "code" for hit in hits) else {}
+
+
+def _code(outside: Outside, ranked: Ranked) -> Result | None:
+    hit = ranked.hit
+    try:
+        text, _ = decoded(outside.the(Files).read(hit.ref).data, hit.ref)
+    except Refused:
+        return None
+    lines = text.split("\n")[hit.start_line - 1 : hit.end_line]
+    return Result(
+        id=f"{hit.ref}#L{hit.start_line}-L{hit.end_line}",
+        source="code",
+        type=hit.type,
+        content=_cut("\n".join(lines)),
+        module=hit.module,
+        session=None,
+        date=hit.changed_at,
+        score=_rounded(ranked.score),
+        path=hit.ref,
+        start_line=hit.start_line,
+        end_line=hit.end_line,
+    )
+
+
+def _note(
+    ranked: Ranked,
+    written: dict[tuple[str, str], Written],
+    outdated: dict[str, tuple[str | None, tuple[str, ...]]],
+) -> Result | None:
+    hit = ranked.hit
+    found = written.get((hit.source, hit.ref))
+    if found is None:
+        return None
+    superseded_by, changed = outdated.get(hit.ref, (None, ())) if hit.source == "discovery" else (None, ())
+    content = f"{found.title}\n\n{found.text}" if found.title and found.text else found.title or found.text
+    return Result(
+        id=found.id,
+        source=found.source,
+        type=found.type,
+        content=_cut(content),
+        module=found.module,
+        session=found.session,
+        date=found.created_at,
+        score=_rounded(ranked.score),
+        superseded_by=superseded_by,
+        changed_files=changed,
+    )
+
+
+def _cut(text: str) -> str:
+    if len(text) <= SHOWN:
+        return text
+    head, newline, _ = text[:SHOWN].rpartition("\n")
+    return (head if newline else text[:SHOWN]) + "\n…"
+
+
+def _rounded(score: float) -> float:
+    """A score without an upper end, between 0 and 1."""
+    return round(1.0 - math.exp(-2.5 * score), 3)
+
+
+def record(
+    outside: Outside, type: str, content: str, module: str | None, supersedes: str | None, files: Sequence[str]
+) -> tuple[Discovery, bool]:
+    """The discovery, and whether it is new: what was said before is not said again."""
+    states = {path: digest_of_data(outside.the(Files).read(path).data) for path in files}
+    module = module or (module_of(files[0]) if files else None)
+    digest = hashlib.sha256("\0".join([type, module or "", content]).encode()).digest()
+    old = None if supersedes is None else _number(supersedes)
+
+    def write(work: Work) -> tuple[Discovery, bool]:
+        if old is not None:
+            work.discoveries.get(old)
+        number, new = work.discoveries.add(
+            type=type,
+            content=content,
+            module=module,
+            author=work.actor.key,
+            session=None,
+            supersedes=old,
+            digest=digest,
+            files=states,
+            now=work.now,
+        )
+        if old is not None and old != number:
+            work.discoveries.supersede(old, number, work.now)
+        if new:
+            work.tell(DiscoveryRecorded(discovery=number, by=work.actor.key))
+        return work.discoveries.get(number), new
+
+    return outside.write(write)
+
+
+def show(outside: Outside, id: str) -> tuple[Discovery, tuple[str, ...]]:
+    """One discovery, and its files that changed since."""
+    number = _number(id)
+
+    def look(work: Work) -> tuple[Discovery, tuple[str, ...]]:
+        discovery = work.discoveries.get(number)
+        return discovery, changed_files(work, outside.the(Files), discovery)
+
+    return outside.read(look)
+
+
+def _number(id: str) -> int:
+    digits = id.removeprefix("discovery-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise InvalidInput(f"'{id[:64]}' is not a discovery; they are called discovery-1 and so on", field="id", rule="id")
+    return int(digits)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The project at a glance."""
+
+    freshness: Freshness
+    languages: list[tuple[str, int]]
+    modules: list[tuple[str, int]]
+    roles: list[tuple[str, int]]
+    most_used: list[tuple[str, int, int]]
+    rules: list[Discovery]
+
+
+def overview(outside: Outside) -> Overview:
+    """Languages, modules, the files that are read most, and the rules that hold."""
+    freshness = bring_up_to_date(outside)
+
+    def look(work: Work) -> Overview:
+        return Overview(
+            freshness=freshness,
+            languages=work.index.count_by("language"),
+            modules=work.index.count_by("module"),
+            roles=work.index.count_by("role"),
+            most_used=work.accesses.most_used(10),
+            rules=work.discoveries.newest("rule", 20),
+        )
+
+    return outside.read(look)

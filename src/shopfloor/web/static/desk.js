@@ -1,0 +1,8 @@
+// The desk: pages that keep themselves current, forms without a reload, keys, boards by hand.
+
+import "./times.js";
+import "./forms.js";
+import "./keys.js";
+import "./board.js";
+import "./notify.js";
+import "./live.js";

@@ -1,0 +1,62 @@
+"""What the tests of the context toolset share: a small project, and a floor over it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from shopfloor.serving import Shopfloor
+from shopfloor.settings import Settings
+
+CANARY = "CANARY-ENV-7f3a"
+
+FILES = {
+    "src/server/auth/AuthService.ts": (
+        'import { TokenManager } from "./TokenManager";\n'
+        'import { UserRepository } from "../users/UserRepository";\n'
+        'import express from "express";\n'
+        "\n"
+        "// Generate JWT token\n"
+        "export function generateToken(payload: object): string {\n"
+        "  const token = jwt.sign(payload, SECRET);\n"
+        "  return token;\n"
+        "}\n"
+    ),
+    "src/server/auth/TokenManager.ts": "export class TokenManager {\n  refreshToken(): void {}\n}\n",
+    "src/server/users/UserRepository.ts": "export class UserRepository {\n  findUser(id: string): void {}\n}\n",
+    "src/index.ts": "export const answer = 42;\n",
+    "broken.ts": "const a = 1;\n" * 14 + "import { from ;;; (\n",
+    "package.json": '{"name": "sample"}\n',
+    ".gitignore": "ignored/\n*.log\n",
+    ".github/workflows/ci.yml": "on: push\n",
+    ".env": f"SECRET={CANARY}\n",
+    ".env.local": f"SECRET={CANARY}\n",
+    ".env.example": "SECRET=\n",
+    ".git/config": f"[core] {CANARY}\n",
+    "node_modules/pkg/index.js": f"jwt.sign('{CANARY}')\n",
+    "dist/bundle.js": "jwt.sign(built)\n",
+    "build/out.js": "jwt.sign(built)\n",
+    ".next/page.js": "jwt.sign(built)\n",
+    ".context/cache.js": "jwt.sign(built)\n",
+    "ignored/skip.ts": "jwt.sign(ignored)\n",
+    "debug.log": "jwt.sign(logged)\n",
+    "docs/guide.md": "# Guide\n\nHow authentication works here.\n\n## Tokens\n\nTokens are refreshed under a lock.\n",
+}
+
+
+def make_project(root: Path, files: dict[str, str] | None = None) -> Path:
+    """A project with these files."""
+    for path, text in (FILES if files is None else files).items():
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(text.encode())
+    return root
+
+
+def settings(root: Path, **more: Any) -> Settings:
+    given = {"embeddings": "off", "retry_pause": 0.0, "rate_limits": {"read_file": 0, "grep_codebase": 0, "context_search": 0}}
+    return Settings(project=root, **(given | more))
+
+
+def open_floor(root: Path, **more: Any) -> Shopfloor:
+    return Shopfloor(settings(root, **more))

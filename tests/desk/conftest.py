@@ -1,0 +1,49 @@
+"""A floor with a crew, and the hands of the people in charge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from shopfloor.app import SUBSCRIBERS
+from shopfloor.toolkit import Answer
+from tests.workbench import Workbench
+
+class Desk:
+    """Calls the tools of the desk as the operator, or as whoever holds a token."""
+
+    def __init__(self, floor: Workbench) -> None:
+        self.floor = floor
+
+    def __call__(self, tool: str, /, **input: Any) -> Any:
+        answer = self.answer(tool, **input)
+        assert answer.error is None, answer.body
+        return answer.body
+
+    def answer(self, tool: str, /, **input: Any) -> Answer:
+        return self.floor.answer("desk", tool, input)
+
+    def refusal(self, tool: str, /, **input: Any) -> str:
+        answer = self.answer(tool, **input)
+        assert answer.error is not None, answer.body
+        return str(answer.body["error"])
+
+    def agent(self, name: str, tool: str, /, **input: Any) -> Any:
+        """What an agent does in the factory."""
+        body = self.floor.answer("factory", tool, input, name).body
+        assert body["success"], body
+        return body["data"]
+
+    def settle(self) -> None:
+        """Rows that nobody waited for are in the log."""
+        self.floor.floor.works.store.flush()
+
+
+@pytest.fixture
+def desk(opened: Callable[..., Workbench]) -> Desk:
+    floor = opened(subscribers=SUBSCRIBERS)
+    for name, type in [("ada", "SUPERVISOR"), ("otto", "ORCHESTRATOR"), ("wim", "WORKER"), ("wyn", "WORKER")]:
+        floor.hire(name, type, "ada" if name != "ada" else None, with_token=False)
+    return Desk(floor)

@@ -1,0 +1,91 @@
+"""The inbox of the people in charge."""
+
+from __future__ import annotations
+
+from shopfloor.domain.actors import OPERATOR
+from shopfloor.repositories.work import Work
+from shopfloor.usecases import loops
+from tests.desk.conftest import Desk
+from tests.workbench import until
+
+
+def _mail(desk: Desk, subject: str, who: str = "wim") -> str:
+    return str(desk.agent(who, "mcp__mail__send", toHuman=True, subject=subject, body=f"About {subject}")["mailId"])
+
+
+def test_mail_waits_until_it_is_seen_to(desk: Desk) -> None:
+    first, second = _mail(desk, "First"), _mail(desk, "Second")
+    waiting = desk("inbox_waiting")
+    assert [mail["id"] for mail in waiting["mails"]] == [second, first]
+    assert waiting["unreadCount"] == 2
+    assert desk("inbox_show", mailId=first)["thread"][0]["body"] == "About First"
+    assert desk("inbox_waiting")["unreadCount"] == 2
+    desk("inbox_ack", mailId=first)
+    assert [mail["id"] for mail in desk("inbox_waiting")["mails"]] == [second]
+    assert len(desk("inbox_waiting", includeDone=True)["mails"]) == 2
+
+
+def test_a_mail_is_passed_on_with_a_note(desk: Desk) -> None:
+    number = _mail(desk, "Who knows this?")
+    desk("inbox_delegate", mailId=number, agentId="ada", note="Please look")
+    got = desk.agent("ada", "mcp__mail__list_inbox")["mails"][0]
+    assert got["subject"] == "Fwd: Who knows this?"
+    assert "Please look" in got["body"] and "About Who knows this?" in got["body"]
+    assert desk("inbox_waiting")["mails"] == []
+
+
+def test_a_question_passed_on_stays_open(desk: Desk) -> None:
+    asked = desk.agent(
+        "wim", "mcp__mail__ask", subject="Which?", body="Red or blue", options=["red", "blue"], timeoutSeconds=0
+    )
+    number = asked["ticket"]
+    desk("inbox_delegate", mailId=number, agentId="ada")
+    assert desk("inbox_waiting")["mails"][0]["question"]["state"] == "OPEN"
+    assert desk.refusal("inbox_answer", mailId=number, answer="green") == "The answer must be one of: red, blue"
+    desk("inbox_answer", mailId=number, answer="blue")
+    assert desk("inbox_waiting")["mails"] == []
+
+
+def test_a_muted_thread_is_out_of_sight_and_kept(desk: Desk) -> None:
+    number = _mail(desk, "Noise")
+    desk("inbox_mute", mailId=number)
+    waiting = desk("inbox_waiting")
+    assert (waiting["mails"], waiting["hidden"]) == ([], 1)
+    assert [mail["muted"] for mail in desk("inbox_waiting", includeDone=True)["mails"]] == [True]
+    desk("inbox_unmute", what=waiting["muted"][0]["what"])
+    assert len(desk("inbox_waiting")["mails"]) == 1
+
+
+def test_a_muted_sender_is_out_of_sight_altogether(desk: Desk) -> None:
+    number = _mail(desk, "One")
+    desk("inbox_mute", mailId=number, sender=True)
+    _mail(desk, "Two")
+    kept = _mail(desk, "Three", "wyn")
+    assert [mail["id"] for mail in desk("inbox_waiting")["mails"]] == [kept]
+
+
+def test_an_alarm_says_how_often_and_where_it_is_in_the_log(desk: Desk) -> None:
+    desk.floor.tools.failures += [RuntimeError("a bug"), RuntimeError("a bug")]
+    for _ in range(2):
+        desk.floor.answer("bench", "note", {"text": "x"})
+    alarm = until(lambda: [mail for mail in desk("inbox_waiting")["mails"] if "escalation" in mail])[0]
+    assert alarm["escalation"]["count"] == 2
+    assert alarm["escalation"]["code"] == "INTERNAL_ERROR"
+    assert desk("log_call", reference=alarm["escalation"]["reference"])["tool"] == "note"
+
+
+def test_what_a_run_asks_is_decided_here(desk: Desk) -> None:
+    def asked(work: Work) -> int:
+        loops.create(work, "night", spec="Build it", project=".", options="{}")
+        return loops.ask_person(work, "night", "permission", "May I run make?", ("allow once", "deny")).number
+
+    number = desk.floor.floor.works.write(asked, OPERATOR)
+    assert desk("inbox_waiting")["requests"][0]["question"] == "May I run make?"
+    assert desk.refusal("inbox_decide", request=number, answer="perhaps") == "'perhaps' is not an answer to this"
+    assert desk("inbox_decide", request=number, answer="deny")["answer"] == "deny"
+    assert desk("inbox_waiting")["requests"] == []
+
+
+def test_a_person_writes_to_an_agent(desk: Desk) -> None:
+    desk("inbox_write", agentId="wim", subject="Stop", body="Wait for me")
+    assert desk.agent("wim", "mcp__mail__list_inbox")["mails"][0]["subject"] == "Stop"

@@ -1,0 +1,69 @@
+"""The commands of the loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from shopfloor.cli import app
+from shopfloor.serving import Shopfloor
+from shopfloor.settings import Settings
+from shopfloor.usecases import loops
+
+
+@pytest.fixture
+def tool(tmp_path: Path):
+    """Runs `shopfloor tool` and gives its exit code and its output."""
+    shopfloor = Shopfloor(Settings(project=tmp_path))
+    for name in ("first", "second"):
+        shopfloor.floor.administer(lambda work, name=name: loops.create(work, name, spec="", project="", options="{}"))
+    shopfloor.close()
+
+    def run(*words: str) -> tuple[int, str]:
+        result = CliRunner().invoke(app, ["tool", *words, "--project", str(tmp_path)])
+        return result.exit_code, result.output.strip()
+
+    return run
+
+
+def test_a_tool_takes_json_or_flags_and_means_the_latest_run(tool):
+    assert tool("task-add", '{"tasks": [{"content": "a"}]}') == (0, "Added TAS-1 [remaining, priority 2] a")
+    assert tool("task-add", '[{"content": "b"}]') == (0, "Added TAS-2 [remaining, priority 2] b")
+    assert tool("task-add", "--content", "c d", "--priority", "0") == (0, "Added TAS-3 [remaining, priority 0] c d")
+    assert tool("task-update", "--id", "TAS-1", "--status=completed") == (0, "Updated TAS-1 [completed, priority 2] a")
+    assert tool("task-update", '{"id": "TAS-2"}', "--depends-on", "TAS-3")[1].endswith("b (depends on TAS-3)")
+    assert tool("task-list", "--run", "first") == (0, "There are no tasks yet. Add some with task-add.")
+    assert tool("task-next")[1].startswith("TAS-3 ")
+    assert tool("note-add", "--type", "tip", "--content", "n")[1] == "Added NOT-1 [tip, iteration 0] n"
+    assert tool("note-list", "--type", "tip", "--limit", "1")[1] == "NOT-1 [tip, iteration 0] n"
+    assert tool("iteration-summary", "--summary", "s")[0] == 0
+
+
+def test_a_refusal_exits_with_one(tool):
+    assert tool("session-complete")[0] == 0
+    code, text = tool("task-update", "--id", "TAS-9")
+    assert (code, text.splitlines()[0]) == (1, "error: there is no task 'TAS-9'")
+    assert tool("no-such-tool")[0] == 1
+
+
+def test_the_template_can_be_exported(tmp_path: Path):
+    target = tmp_path / "mine.md"
+    assert CliRunner().invoke(app, ["template", "export", str(target)]).exit_code == 0
+    assert "{{extra}}" in target.read_text()
+    assert CliRunner().invoke(app, ["template", "export", str(target)]).exit_code == 1
+    assert "## If Stuck" in CliRunner().invoke(app, ["template", "export"]).output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["--spec", "missing.md", "--agent", "x"], ["--spec", "SPEC.md"], ["--resume", "nobody"],
+     ["--spec", "SPEC.md", "--agent", "x", "--time", "soon"], ["--spec", "SPEC.md", "--agent", "x", "--template", "no.md"]],
+)  # fmt: skip
+def test_a_run_that_cannot_begin_is_refused_before_anything_happens(tmp_path: Path, monkeypatch, words: list[str]):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "SPEC.md").write_text("x")
+    result = CliRunner().invoke(app, ["run", *words, "--project", str(tmp_path)])
+    assert result.exit_code == 1
+    assert CliRunner().invoke(app, ["runs", "--project", str(tmp_path)]).output.startswith("There are no runs yet")

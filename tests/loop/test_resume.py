@@ -1,0 +1,129 @@
+"""A run that is killed at any moment is taken up again: nothing recorded is lost, nothing is done twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.loop.support import FILES, Project, until
+
+SEED = int(os.environ.get("LOOP_TEST_SEED", "0")) or random.randrange(1_000_000)
+
+
+def final_state(project: Project) -> dict[str, object]:
+    """What a run leaves, apart from times and counts of attempts."""
+    row = project.row()
+    return {
+        "state": row.state,
+        "tasks": project.tasks(),
+        "files": project.made(),
+        "notes": sorted(set(project.notes())),
+        "summaries": sorted({each.summary for each in project.iterations() if each.summary}),
+        "process": row.process,
+    }
+
+
+def test_a_cut_off_session_is_loaded_where_the_agent_can(project: Project):
+    _cut_off(project, "loads")
+    assert project.resume().finish()[0] == 0
+    prompts = [facts["text"] for facts in project.journal("session/prompt")]
+    assert len(project.journal("session/load")) == 1
+    assert project.journal("session/load")[0]["mcpServers"][0]["name"] == "shopfloor"
+    assert "begun before and cut off" in prompts[1]
+    assert [(each.number, each.attempts) for each in project.iterations()] == [(0, 2), (1, 1), (2, 1), (3, 1)]
+
+
+def test_a_session_that_cannot_be_loaded_is_begun_anew(project: Project):
+    _cut_off(project, "fails_to_load")
+    assert project.resume().finish()[0] == 0
+    assert len(project.journal("session/load")) == 1
+    assert project.tasks() == [(f"make {name}", "completed") for name in FILES]
+
+
+def test_a_killed_runner_leaves_no_process_behind(project: Project):
+    run = project.start("ignores_the_end", "--grace", "0.5s")
+    run.until("iteration_started")
+    run.process.kill()
+    run.process.communicate()
+    until(lambda: not project.left_over())
+
+
+def test_a_run_that_was_completed_is_verified_again(project: Project):
+    assert project.run("good").code == 0
+    (project.root / "two.txt").unlink()
+    code, out, _ = project.resume("--iterations", "5").finish()
+    assert code == 3
+    assert "not_verified" in out
+
+
+def test_what_was_never_begun_cannot_be_resumed(project: Project):
+    code, _, err = project.resume(name="nobody").finish()
+    assert (code, err.splitlines()[0]) == (1, "shopfloor: There is no run 'nobody'")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    project = Project(tmp_path_factory.mktemp("undisturbed") / "project")
+    assert project.run("slow").code == 0
+    return final_state(project)
+
+
+def test_five_kills_change_nothing(tmp_path: Path, undisturbed: dict[str, object]):
+    _kill_often(tmp_path, 5, undisturbed)
+
+
+@pytest.mark.long
+def test_fifty_kills_change_nothing(tmp_path: Path, undisturbed: dict[str, object]):
+    _kill_often(tmp_path, 50, undisturbed)
+
+
+def _kill_often(tmp_path: Path, times: int, undisturbed: dict[str, object]) -> None:
+    """Kill runs at random moments until so many kills have hit, and compare each run's end."""
+    chance = random.Random(SEED)
+    hits, round = 0, 0
+    while hits < times:
+        round += 1
+        project = Project(tmp_path / f"round-{round}")
+        process = project.start("slow").process
+        while not _ends_within(process, chance.uniform(0.2, 3.5)):
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            hits += 1
+            until(lambda project=project: not project.left_over())
+            known = _exists(project)
+            process = (project.resume() if known else project.start("slow")).process
+            if hits >= times:
+                break
+        process.communicate(timeout=60)
+        assert process.returncode == 0, f"seed {SEED}, round {round}"
+        assert final_state(project) == undisturbed, f"seed {SEED}, round {round}"
+        until(lambda project=project: not project.left_over())
+    print(f"{hits} kills over {round} runs, seed {SEED}", file=sys.stderr)
+
+
+def _ends_within(process, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def _exists(project: Project) -> bool:
+    with project.floor() as shopfloor:
+        return bool(shopfloor.floor.look(lambda work: work.runs.page(1)))
+
+
+def _cut_off(project: Project, behaviour: str) -> None:
+    run = project.start(behaviour)
+    until(lambda: project.journal("session/prompt"))
+    run.process.kill()
+    run.process.communicate()
+    until(lambda: not project.left_over())

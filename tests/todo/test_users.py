@@ -1,0 +1,85 @@
+"""Users on the command line: add, password, list, remove; and their lists."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from shopfloor.cli import app
+from shopfloor.errors import ShopfloorError, Unauthenticated
+from shopfloor.toolkit import Credential
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.setenv("SHOPFLOOR_PROJECT", str(tmp_path))
+
+    def run(*words: str, input: str = "") -> Any:
+        result = CliRunner().invoke(app, list(words), input=input)
+        if isinstance(result.exception, ShopfloorError):
+            return result.exception.message
+        assert result.exception is None, result.exception
+        return json.loads(result.stdout) if "--json" in words else result.stdout
+
+    return run
+
+
+def test_a_user_comes_and_goes(run, tmp_path):
+    added = run("user", "add", "alice", "--json")
+    assert added["token"].count(".") == 2
+    assert run("user", "list", "--json") == [{"id": "alice"}]
+    assert run("user", "password", "alice", input="correct horse battery\n") == (
+        "alice can sign in with the new password\n"
+    )
+    assert run("user", "password", "alice", input="short\n") == "A password has 10 to 1000 characters"
+    assert run("user", "password", "nobody", input="correct horse battery\n") == "User 'nobody' does not exist"
+    assert run("user", "remove", "alice") == "alice is removed\n"
+    assert run("user", "remove", "alice") == "User 'alice' was removed"
+    assert run("user", "list", "--json") == []
+
+
+def test_a_list_on_the_command_line(run):
+    run("todo", "add", "Buy milk", "--as", "alice", "--due", "2026-03-01T09:00", "--zone", "Europe/Berlin")
+    run("todo", "add", "Call", "--as", "alice", "--priority", "0", "--description", "her")
+    run("todo", "done", "1", "--as", "alice")
+    rows = run("todo", "list", "--as", "alice", "--json")
+    assert [(row["id"], row["completed"], row["priority"], row["dueAt"]) for row in rows] == [
+        (2, False, 0, None),
+        (1, True, 2, "2026-03-01T09:00+01:00"),
+    ]
+    assert "Call" in run("todo", "list", "--as", "alice", "--filter", "active")
+    run("todo", "reopen", "1", "--as", "alice")
+    run("todo", "change", "1", "--as", "alice", "--title", "Buy oat milk", "--due", "")
+    assert "undo: shopfloor todo restore 1" in run("todo", "delete", "1", "--as", "alice")
+    assert "Buy oat milk" in run("todo", "deleted", "--as", "alice")
+    assert run("todo", "restore", "1") == "Task 1 not found", "the list of local is another"
+    assert run("todo", "restore", "1", "--as", "alice") == "1  Buy oat milk  is back on the list\n"
+    assert run("todo", "deleted", "--as", "alice") == "Nothing was deleted in the last 30 days.\n"
+    assert run("todo", "list") == "Nothing here yet: shopfloor todo add TITLE\n"
+
+
+def test_a_removed_user_opens_no_door(floor):
+    _, token = floor.add_user("alice")
+    identity = floor.floor.identity
+    assert identity.authenticate(Credential(token=token)).key == "user:alice"
+    floor.remove_user("alice")
+    with pytest.raises(Unauthenticated):
+        identity.authenticate(Credential(token=token))
+    floor.add_user("alice")
+    with pytest.raises(Unauthenticated):
+        identity.authenticate(Credential(token=token))
+
+
+def test_a_user_exists_from_the_first_write(floor):
+    floor.call("todo_direct", "list_tasks", {"user_id": "alice"})
+    assert list(floor.users()) == []
+    floor.call("todo_direct", "add_task", {"user_id": "alice", "title": "x"})
+    assert [person.name for person in floor.users()] == ["alice"]
+    assert not floor.floor.identity.needs_credential(), "which does not close the floor"
+
+
+def test_the_default_profile_serves_todo(floor):
+    assert [toolset.name for toolset in floor.floor.profile][:2] == ["factory", "todo"]

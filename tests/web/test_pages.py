@@ -1,0 +1,171 @@
+"""The pages as they are served: headers, forms without scripts, colours that can be read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import httpx2
+import pytest
+
+import shopfloor.web
+from shopfloor.serving import Shopfloor
+from shopfloor.settings import Settings
+from tests.serving import served
+from tests.web.support import sign_in, token_of
+
+WEB = Path(shopfloor.web.__file__).parent
+
+
+@pytest.mark.parametrize("path", ["/signin", "/todo", "/chat", "/todo/list", "/todo?filter=%27%3Cb%3E"])
+def test_every_page_forbids_what_is_not_ours(visitor, path):
+    sign_in(visitor)
+    answer = visitor.get(path)
+    assert answer.status_code == 200
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_no_template_has_inline_script_or_style():
+    for file in (WEB / "templates").iterdir():
+        html = file.read_text()
+        assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:|\|\s*safe", html), file.name
+        assert not re.search(r"<script(?![^>]*\ssrc=)", html), file.name
+        assert not re.search(r"https?://", html), file.name
+
+
+def test_every_field_has_a_label_and_every_button_a_name():
+    for file in (WEB / "templates").iterdir():
+        html = file.read_text()
+        unlabelled = re.sub(r"<label.*?</label>", "", html, flags=re.DOTALL)
+        assert not re.search(r"<(?:input(?![^>]*hidden)|textarea|select)", unlabelled), file.name
+
+
+def test_forms_work_without_scripts(server, visitor):
+    sign_in(visitor)
+    csrf = token_of(visitor.get("/todo").text)
+
+    def act(**form: str) -> httpx2.Response:
+        return visitor.post("/todo", data={"csrf": csrf, **form})
+
+    due = {"dueAt": "2026-12-24T18:00", "dueZone": "Europe/Berlin", "priority": "0"}
+    assert act(action="add", title="Buy milk", **due).status_code == 303
+    shown = visitor.get("/todo").text
+    assert "Buy milk" in shown
+    assert "2026-12-24 18:00</time> Europe/Berlin" in shown
+    assert "Critical" in shown
+    act(action="complete", taskId="1")
+    assert server.tasks("alice")[0]["completed"] is True
+    act(action="reopen", taskId="1")
+    act(action="change", taskId="1", title="Buy oat milk", description="", dueAt="", dueZone="UTC", priority="2")
+    expected = {"id": 1, "title": "Buy oat milk", "description": None, "completed": False}
+    assert server.tasks("alice") == [expected]
+    act(action="delete", taskId="1")
+    assert server.tasks("alice") == []
+    assert "can be restored until" in visitor.get("/todo").text
+    act(action="restore", taskId="1")
+    assert server.tasks("alice") == [expected]
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "text"),
+    [
+        ({"action": "add", "title": " "}, 422, "Title must be between 1 and 200 characters"),
+        ({"action": "add", "title": "x", "dueAt": "soon", "dueZone": "UTC"}, 422, "dueAt is a date"),
+        ({"action": "add", "title": "x", "dueAt": "2026-01-01T10:00", "dueZone": "Moon/Base"}, 422, "dueAt is a date"),
+        ({"action": "complete", "taskId": "99"}, 404, "Task 99 not found"),
+        ({"action": "complete", "taskId": "x"}, 422, "taskId must be a positive integer"),
+        ({"action": "explode"}, 422, "There is no such action"),
+        ({}, 422, "There is no such action"),
+    ],
+)
+def test_what_does_not_work_is_said_on_the_page(visitor, form, status, text):
+    sign_in(visitor)
+    answer = visitor.post("/todo", data={"csrf": token_of(visitor.get("/todo").text), **form})
+    assert answer.status_code == status
+    assert text in answer.text
+
+
+def test_what_others_have_is_never_on_the_page(server, visitor):
+    server.floor.call("todo_direct", "add_task", {"user_id": "bob", "title": "Bob's secret"})
+    sign_in(visitor)
+    csrf = token_of(visitor.get("/todo").text)
+    for action in ("complete", "reopen", "change", "delete", "restore"):
+        answer = visitor.post("/todo", data={"csrf": csrf, "action": action, "taskId": "1", "title": "Stolen"})
+        assert answer.status_code == 404
+        assert "secret" not in answer.text
+    assert server.titles("bob") == ["Bob's secret"]
+
+
+def test_a_page_is_a_door_like_any_other_and_is_logged(server, visitor):
+    sign_in(visitor)
+    visitor.post("/todo", data={"csrf": token_of(visitor.get("/todo").text), "action": "add", "title": "Buy milk"})
+    server.floor.floor.works.store.flush()
+    rows = server.floor.floor.works.store.read(
+        lambda connection: connection.all("SELECT kind, subject FROM decision WHERE tool = 'add' ORDER BY id")
+    )
+    assert rows == [("invocation", "user:alice"), ("result", "user:alice")]
+
+
+def test_an_open_floor_shows_the_list_of_local(tmp_path):
+    with Shopfloor(Settings(project=tmp_path, port=0)) as floor, served(floor) as server:
+        with httpx2.Client(base_url=server.url) as visitor:
+            page = visitor.get("/todo")
+            added = {"csrf": token_of(page.text), "action": "add", "title": "Buy milk"}
+            assert visitor.post("/todo", data=added).status_code == 303
+        assert server.titles("local") == ["Buy milk"]
+
+
+def test_a_long_list_goes_on(server, visitor):
+    for number in range(201):
+        server.floor.call("todo_direct", "add_task", {"user_id": "alice", "title": f"Task {number}"})
+    sign_in(visitor)
+    page = visitor.get("/todo").text
+    assert "201 tasks to do" in page
+    older = re.search(r'href="(/todo\?filter=active&amp;cursor=\d+)"', page)
+    assert older
+    assert "Task 0<" in visitor.get(older[1].replace("&amp;", "&")).text
+
+
+def test_static_files_are_kept_by_browsers_and_never_stale(visitor):
+    page = visitor.get("/signin").text
+    found = re.search(r'href="(/static/style.css\?v=(\w+))"', page)
+    assert found
+    answer = visitor.get(found[1])
+    assert "immutable" in answer.headers["Cache-Control"]
+    assert visitor.get("/static/style.css").headers["Cache-Control"] == "no-cache"
+    again = visitor.get("/static/style.css", headers={"If-None-Match": answer.headers["ETag"]})
+    assert again.status_code == 304
+    assert visitor.get("/static/..%2froutes.py").status_code == 404
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_text_can_be_read_in_both_schemes(scheme):
+    css = (WEB / "static" / "style.css").read_text()
+    colours = [
+        dict(re.findall(r"--([\w-]+): (#[0-9a-f]+)", block)) for block in re.findall(r":root \{(.*?)\}", css, re.DOTALL)
+    ]
+    known = colours[scheme]
+    pairs = [
+        (ink, ground)
+        for ink in ("ink", "soft", "strong", "danger", "good")
+        for ground in ("ground", "card", "mine")
+        if (ink, ground) not in {("danger", "mine"), ("good", "mine"), ("strong", "mine")}
+    ]
+    for ink, ground in [*pairs, ("on-strong", "strong")]:
+        assert _contrast(known[ink], known[ground]) >= 4.5, (ink, ground)
+
+
+def _contrast(one: str, other: str) -> float:
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    digits = colour[1:] if len(colour) == 7 else "".join(digit * 2 for digit in colour[1:])
+    parts = [int(digits[index : index + 2], 16) / 255 for index in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
