@@ -25,6 +25,7 @@ def inbox_list(work: Work, include_done: bool = False, limit: Limit = None, curs
     """List what waits for a person: unread mail, open questions, acknowledgements; newest first."""
     receipts = mail.page(work, "all" if include_done else "waiting", wanted(limit), read_number_cursor(cursor))
     answer = listed("mails", receipts, limit, lambda one: _spelled(work, one, EXCERPT), lambda one: one.mail.id)
+    mail.shown(work, receipts[: answer["count"]])
     return {"count": answer["count"], "unreadCount": mail.unread(work), **answer}
 
 
