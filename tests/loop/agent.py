@@ -105,7 +105,10 @@ class Agent:
             case "initialize":
                 if BEHAVIOUR == "hangs_at_start":
                     time.sleep(FOREVER)
-                capabilities = {"loadSession": BEHAVIOUR in ("loads", "fails_to_load"), "mcpCapabilities": {"http": True}}
+                capabilities = {
+                    "loadSession": BEHAVIOUR in ("loads", "fails_to_load"),
+                    "mcpCapabilities": {"http": True},
+                }
                 result: dict[str, Any] = {"protocolVersion": 1, "agentCapabilities": capabilities}
                 if BEHAVIOUR == "speaks_another_version":
                     result["protocolVersion"] = 99
@@ -138,7 +141,9 @@ class Agent:
             answer = "end_turn"
         self.send(id=id, result=answer if isinstance(answer, dict) else {"stopReason": answer})
         if BEHAVIOUR == "late":
-            self.update(session, sessionUpdate="agent_message_chunk", content={"type": "text", "text": "one more thing"})
+            self.update(
+                session, sessionUpdate="agent_message_chunk", content={"type": "text", "text": "one more thing"}
+            )
             self.update("session-of-nobody", sessionUpdate="usage_update", used=5, size=10)
 
 
@@ -211,9 +216,7 @@ class Turn:
     def floods(self) -> str:
         text = "x" * 60_000
         while True:
-            self.agent.update(
-                self.session, sessionUpdate="agent_message_chunk", content={"type": "text", "text": text}
-            )
+            self.agent.update(self.session, sessionUpdate="agent_message_chunk", content={"type": "text", "text": text})
 
     def endless_line(self) -> str:
         while True:
@@ -225,7 +228,9 @@ class Turn:
         return self.good()
 
     def nonsense(self) -> str:
-        self.agent.raw('hello there\n[1, 2]\n42\nnull\n{"id": [], "result": 1}\n{"half": \n\n{"id": 99999, "result": {}}\n')
+        self.agent.raw(
+            'hello there\n[1, 2]\n42\nnull\n{"id": [], "result": 1}\n{"half": \n\n{"id": 99999, "result": {}}\n'
+        )
         self.agent.raw('{"jsonrpc": "2.0", "method": "session/update"}\n')
         self.agent.raw('{"jsonrpc": "2.0", "method": "session/update", "params": {"update": {"sessionUpdate": 7}}}\n')
         return self.good()

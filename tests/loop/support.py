@@ -23,7 +23,7 @@ AGENT = Path(__file__).with_name("agent.py")
 PATIENCE = 60.0
 FILES = ("one.txt", "two.txt", "three.txt")
 SPEC = "# Files\n\n" + "".join(f"- make {name}\n" for name in FILES)
-VERIFY = f"{sys.executable} -c \"import pathlib; [pathlib.Path(n).read_text() for n in {list(FILES)!r}]\""
+VERIFY = f'{sys.executable} -c "import pathlib; [pathlib.Path(n).read_text() for n in {list(FILES)!r}]"'
 
 
 @dataclass
@@ -79,7 +79,13 @@ class Project:
     def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
         """A command, run to its end."""
         return subprocess.run(
-            self.command(*words), env=self.environment, cwd=self.root, capture_output=True, text=True, timeout=PATIENCE
+            self.command(*words),
+            env=self.environment,
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
         )
 
     @contextmanager

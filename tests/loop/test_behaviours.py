@@ -30,13 +30,18 @@ def test_a_good_agent_goes_from_planning_to_verified_completion(project: Project
 def test_the_prompt_plans_first_and_then_carries_tasks_notes_and_history(project: Project):
     project.run("good", "--extra", "Be brief.")
     first, second, *_, last = [facts["text"] for facts in project.journal("session/prompt")]
-    assert "planning iteration" in first and "There are no tasks yet." in first and "Be brief." in first
+    assert "planning iteration" in first
+    assert "There are no tasks yet." in first
+    assert "Be brief." in first
     assert "planning iteration" not in second
-    assert "TAS-1 [remaining, priority 2] make one.txt" in second and "3 files are wanted" in second
-    assert "Iteration 0: planned 3 tasks" in second and "Iteration 2: did TAS-2" in last
+    assert "TAS-1 [remaining, priority 2] make one.txt" in second
+    assert "3 files are wanted" in second
+    assert "Iteration 0: planned 3 tasks" in second
+    assert "Iteration 2: did TAS-2" in last
     for section in ("## Rules", "## Workflow", "## If Stuck", "## Subagents"):
         assert section in first
-    assert "shopfloor tool" not in first and "shopfloor run" not in first
+    assert "shopfloor tool" not in first
+    assert "shopfloor run" not in first
 
 
 def test_the_agent_gets_its_tools_as_an_http_server_with_a_list_of_headers(project: Project):
@@ -45,7 +50,8 @@ def test_the_agent_gets_its_tools_as_an_http_server_with_a_list_of_headers(proje
     assert len(servers) == 1
     server = servers[0]
     assert (server["type"], server["name"]) == ("http", "shopfloor")
-    assert server["url"].startswith("http://127.0.0.1:") and server["url"].endswith("/mcp")
+    assert server["url"].startswith("http://127.0.0.1:")
+    assert server["url"].endswith("/mcp")
     assert isinstance(server["headers"], list)
     assert [sorted(header) for header in server["headers"]] == [["name", "value"]]
 
@@ -65,7 +71,9 @@ def test_an_agent_that_ignores_the_end_of_its_input_and_signals_is_ended(project
 def test_an_agent_that_dies_is_started_again_until_it_is_no_use(project: Project):
     ran = project.run("dies")
     assert ran.code == 5
-    assert ran.reason.startswith("the same failure came 4 times: the agent ended with exit code 3 during session/prompt")
+    assert ran.reason.startswith(
+        "the same failure came 4 times: the agent ended with exit code 3 during session/prompt"
+    )
     assert "shopfloor run --resume run" in ran.reason
     assert [each.outcome for each in project.iterations()] == ["failed"] * 4
 
@@ -73,7 +81,8 @@ def test_an_agent_that_dies_is_started_again_until_it_is_no_use(project: Project
 def test_an_agent_that_cannot_start_uses_up_no_iteration(project: Project):
     ran = project.run("dies_at_start")
     assert ran.code == 5
-    assert "exit code 9" in ran.reason and "no such model" in ran.reason
+    assert "exit code 9" in ran.reason
+    assert "no such model" in ran.reason
     assert project.iterations() == []
 
 
@@ -127,7 +136,8 @@ def test_an_endless_line_is_named_and_stopped(project: Project):
 def test_a_lie_about_completion_ends_no_run(project: Project):
     ran = project.run("lies")
     assert ran.code == 4
-    assert "not verified" in ran.reason and "exit code 1" in ran.reason
+    assert "not verified" in ran.reason
+    assert "exit code 1" in ran.reason
     said = project.journal("session-complete")
     assert not any(facts["good"] for facts in said)
     assert said[0]["said"].startswith("error: TAS-2 is remaining\n")

@@ -95,7 +95,7 @@ def _kill_often(tmp_path: Path, times: int, undisturbed: dict[str, object]) -> N
             process.send_signal(signal.SIGKILL)
             process.communicate()
             hits += 1
-            until(lambda project=project: not project.left_over())
+            _all_gone(project)
             known = _exists(project)
             process = (project.resume() if known else project.start("slow")).process
             if hits >= times:
@@ -103,7 +103,7 @@ def _kill_often(tmp_path: Path, times: int, undisturbed: dict[str, object]) -> N
         process.communicate(timeout=60)
         assert process.returncode == 0, f"seed {SEED}, round {round}"
         assert final_state(project) == undisturbed, f"seed {SEED}, round {round}"
-        until(lambda project=project: not project.left_over())
+        _all_gone(project)
     print(f"{hits} kills over {round} runs, seed {SEED}", file=sys.stderr)
 
 
@@ -114,6 +114,10 @@ def _ends_within(process, seconds: float) -> bool:
             return True
         time.sleep(0.005)
     return False
+
+
+def _all_gone(project: Project) -> None:
+    until(lambda: not project.left_over())
 
 
 def _exists(project: Project) -> bool:

@@ -138,7 +138,9 @@ def test_case_and_outer_space_do_not_tell_contents_apart(text: str, space: str):
 def test_empty_fields_stay_unchanged(call: Call):
     add(call, "a", priority=1)
     assert call("task-update", id="TAS-1") == "Updated TAS-1 [remaining, priority 1] a"
-    assert call("task-update", id="TAS-1", status="", depends_on="", priority=None).endswith("[remaining, priority 1] a")
+    assert call("task-update", id="TAS-1", status="", depends_on="", priority=None).endswith(
+        "[remaining, priority 1] a"
+    )
 
 
 def test_an_update_is_made_whole_or_not_at_all(call: Call):
@@ -262,7 +264,9 @@ def test_next_says_what_stands_in_the_way(call: Call):
 
 
 def test_notes_are_added_and_listed_by_type(call: Call):
-    answer = call("note-add", notes=[{"content": "use tabs", "type": "tip"}, {"content": "it is slow", "type": "learning"}])
+    answer = call(
+        "note-add", notes=[{"content": "use tabs", "type": "tip"}, {"content": "it is slow", "type": "learning"}]
+    )
     assert answer == "Added NOT-1 [tip, iteration 0] use tabs\nAdded NOT-2 [learning, iteration 0] it is slow"
     assert call("note-list") == "NOT-1 [tip, iteration 0] use tabs\nNOT-2 [learning, iteration 0] it is slow"
     assert call("note-list", type="learning") == "NOT-2 [learning, iteration 0] it is slow"
@@ -321,12 +325,13 @@ def test_the_runners_verdict_is_the_answer(shopfloor: Shopfloor, call: Call):
 
 
 def test_every_refusal_is_text_with_a_next_step(shopfloor: Shopfloor, call: Call):
-    for tool, arguments in [
+    cases: list[tuple[str, dict[str, Any]]] = [
         ("task-add", {}), ("task-add", {"tasks": []}), ("task-add", {"tasks": "x"}), ("task-add", {"tasks": [{}]}),
         ("task-add", {"tasks": [{"content": "x", "colour": "red"}]}), ("task-add", {"tasks": [{"content": "\x00"}]}),
         ("task-update", {}), ("task-update", {"id": 1}), ("task-list", {"limit": 0}), ("task-next", {"x": 1}),
         ("note-add", {"notes": [{"content": "x"}]}), ("iteration-summary", {}), ("no-such-tool", {}),
-    ]:  # fmt: skip
+    ]  # fmt: skip
+    for tool, arguments in cases:
         answer = shopfloor.answer("loop", tool, arguments, "r")
         assert answer.error is not None, (tool, arguments)
         refused(answer.body)

@@ -37,9 +37,9 @@ class Book:
     async def run(self) -> Run:
         return await self._read(lambda work: work.runs.get(self.name))
 
-    async def drive(self, options: str) -> tuple[Run, str]:
+    async def drive(self, options: str, spec: str | None) -> tuple[Run, str]:
         """The run, driven by this process from now on, and a token for its agent."""
-        return await self._write(loops.drive, options)
+        return await self._write(loops.drive, options, spec)
 
     async def next_number(self) -> int:
         return await self._read(lambda work: loops.next_number(work, self.name))
@@ -79,6 +79,15 @@ class Book:
 
     async def tasks(self) -> list[Task]:
         return await self._read(lambda work: list(loops.all_tasks(work, self.name)))
+
+    async def current_task(self) -> str:
+        """What the agent works on, as people read it."""
+
+        def found(work: Work) -> Task | None:
+            return loops.next_task(work, self.name).in_progress
+
+        task = await self._read(found)
+        return "-" if task is None else f"{task_id(task.number)} {task.title}"
 
     async def completed_since(self, at: int) -> list[Task]:
         """The tasks that were completed from then on."""
@@ -139,7 +148,8 @@ class Book:
 
 
 def _fitting(lines: list[str], empty: str) -> str:
-    kept, size = [], 0
+    kept: list[str] = []
+    size = 0
     for line in lines:
         size += len(line)
         if size > TEXT_AIM:
