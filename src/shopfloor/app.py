@@ -207,7 +207,11 @@ class Floor:
 
     def schemas(self, toolset: str, for_model: bool = False) -> list[Json]:
         """The toolset's tools as function-calling models take them."""
-        return [_described(self.toolsets[toolset], tool, for_model) for tool in self.toolsets[toolset].tools.values() if tool.listed]
+        return [
+            _described(self.toolsets[toolset], tool, for_model)
+            for tool in self.toolsets[toolset].tools.values()
+            if tool.listed
+        ]
 
     def ready(self) -> list[str]:
         """What keeps this floor from serving; nothing, usually."""

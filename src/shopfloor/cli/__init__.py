@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from shopfloor.cli import agents, calls, serve, tokens, users
+from shopfloor.cli import agents, calls, context, serve, tokens, users
 from shopfloor.errors import ShopfloorError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 serve.register(app)
 calls.register(app)
+context.register(app)
 app.add_typer(agents.app, name="agent")
 app.add_typer(users.app, name="user")
 app.add_typer(tokens.app, name="token")
