@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from shopfloor.background import mailer, reconciler
 from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event
-from shopfloor.background.live import Live
 from shopfloor.background.housekeeping import Housekeeper, chores
 from shopfloor.background.indexer import Indexer
+from shopfloor.background.live import Live
 from shopfloor.background.wake import Wake
 from shopfloor.domain import todos
 from shopfloor.domain.actors import AGENT_TYPES, LOCAL, OPERATOR, Kind, Principal
@@ -270,7 +270,11 @@ class Floor:
 
     def schemas(self, toolset: str, for_model: bool = False) -> list[Json]:
         """The toolset's tools as function-calling models take them."""
-        return [_described(self.toolsets[toolset], tool, for_model) for tool in self.toolsets[toolset].tools.values() if tool.listed]
+        return [
+            _described(self.toolsets[toolset], tool, for_model)
+            for tool in self.toolsets[toolset].tools.values()
+            if tool.listed
+        ]
 
     def ready(self) -> list[str]:
         """What keeps this floor from serving; nothing, usually."""
@@ -369,7 +373,7 @@ def one_time_link(floor: Floor, who: Principal = OPERATOR) -> str:
 
 def enter(floor: Floor, key: str) -> str:
     """The session of a page for whoever brings the key of a one-time link, which is used up by that."""
-    return floor.administer(lambda work: links.exchange(work, key, floor.sessions.lifetime))
+    return floor.administer(lambda work: links.exchange(work, key, floor.sessions.seconds * SECOND))
 
 
 def _rules(settings: Settings) -> Rules:

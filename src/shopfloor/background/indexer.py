@@ -70,7 +70,7 @@ class Indexer:
             "embeddings": embeddings.name if embeddings.ready() else "off",
         }
 
-    def catch_up(self, progress: Progress = lambda _, __, ___: None) -> dict[str, Any]:
+    def catch_up(self, progress: Progress = lambda _, __, ___: None, *, vectors: bool = True) -> dict[str, Any]:
         """Do everything there is to do, now, on this thread."""
         while not index.refresh(
             self._outside,
@@ -82,7 +82,7 @@ class Indexer:
             pass
         index.catch_up(self._outside)
         embeddings = self._outside.the(Embeddings)  # type: ignore[type-abstract]
-        while index.embed(self._outside, _BATCH * 4):
+        while vectors and index.embed(self._outside, _BATCH * 4):
             progress("vectors", *self._outside.read(lambda work: work.index.vector_progress(embeddings.name)))
         return self.state()
 

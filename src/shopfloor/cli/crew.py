@@ -75,7 +75,7 @@ class Member:
         """The data of the answer; None when the call was refused, which a script goes on from."""
         body = json.dumps({"toolName": tool, "input": input}).encode()
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
-        request = urllib.request.Request(f"{self.url}/mcp/execute", body, headers)  # noqa: S310
+        request = urllib.request.Request(f"{self.url}/mcp/execute", body, headers)
         try:
             with urllib.request.urlopen(request, timeout=70) as answer:  # nosec B310: the floor that started this
                 return json.load(answer)["data"]

@@ -142,7 +142,7 @@ def _log(shopfloor: Any, sought: dict[str, Any], follow: bool, as_json: bool) ->
         try:
             time.sleep(EVERY)
         except KeyboardInterrupt:
-            return
+            return None
         fresh = [call for call in _ask(shopfloor, "log_search", **{**sought, "limit": 200})["calls"] if call["id"] > newest]
         for call in fresh[::-1]:
             _line(call, as_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -78,9 +78,15 @@ def _option(name: str) -> inspect.Parameter:
 
 def opened(settings: Settings) -> AbstractContextManager[Shopfloor]:
     """The floor, opened in this process; a server may run beside it."""
+    floor: AbstractContextManager[Shopfloor] = whole().opened(settings)
+    return floor
+
+
+def whole() -> ModuleType:
+    """What a command does with a whole floor."""
     from shopfloor.cli import floor  # noqa: PLC0415 - too much to load for --help
 
-    return floor.opened(settings)
+    return floor
 
 
 def doors() -> ModuleType:
@@ -106,6 +112,10 @@ def table(rows: list[dict[str, Any]], empty: str) -> str:
     )
 
 
+def printable(text: str) -> str:
+    """Text that somebody else wrote, without anything that could steer the terminal."""
+    return "".join(char if char.isprintable() or char == "\t" else "�" for char in text)
+
+
 def _cell(value: Any) -> str:
-    text = "-" if value is None else str(value)
-    return "".join(char if char.isprintable() else "�" for char in text)
+    return printable("-" if value is None else str(value))

@@ -78,9 +78,7 @@ class Grep:
             self._program = find_program()
         return self._program
 
-    def search(
-        self, pattern: str, *, glob: str | None = None, case_sensitive: bool = False, limit: int = 50
-    ) -> Found:
+    def search(self, pattern: str, *, glob: str | None = None, case_sensitive: bool = False, limit: int = 50) -> Found:
         """The matches, by file and line; BadPattern when ripgrep cannot read the pattern."""
         began = time.monotonic()
         rules = "" if glob is None else _rules(globs.check(glob))
@@ -91,7 +89,9 @@ class Grep:
             wanted = lru_cache(maxsize=None)(partial(self._wanted, glob))
             places = [place for place in run.places() if wanted(place.file)]
         if run.failure is not None:
-            raise BadPattern(pattern=pattern, details=run.failure, hint="Escape characters such as ( [ { . * + ? with \\")
+            raise BadPattern(
+                pattern=pattern, details=run.failure, hint="Escape characters such as ( [ { . * + ? with \\"
+            )
         places.sort(key=lambda place: (place.file, place.line))
         matches, whole = self._shown(places, limit)
         return Found(

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from shopfloor.domain.chunks import digest_of
 from shopfloor.domain.index import Filed, Hit, Passage, Written, findable, meaning_of, passage_of, passages_of
@@ -65,7 +66,7 @@ def refresh(
     tree = outside.the(Tree)
     deadline = time.monotonic() + seconds
     if not tree.turn.acquire(timeout=patience):
-        return Freshness(tree.total, len(tree.pending))
+        return Freshness(tree.total, max(1, len(tree.pending)))
     try:
         looks = _compare(outside, tree, thoroughly=thoroughly)
         batch: list[tuple[Filed, list[Passage]]] = []
@@ -95,10 +96,15 @@ def _compare(outside: Outside, tree: Tree, *, thoroughly: bool) -> dict[str, Loo
     gone = [path for path in known if path not in looks]
     for start in range(0, len(gone), BATCH):
         some = gone[start : start + BATCH]
-        outside.write(lambda work, some=some: [work.index.drop(path) for path in some])  # type: ignore[misc]
+        outside.write(partial(_drop, some))
         for path in some:
             del known[path]
     return looks
+
+
+def _drop(paths: Sequence[str], work: Work) -> None:
+    for path in paths:
+        work.index.drop(path)
 
 
 def _filed(outside: Outside, path: str, looks: Looks) -> tuple[Filed, list[Passage]]:
@@ -147,12 +153,15 @@ def _catch_up(outside: Outside, source: Source) -> int:
         known = work.index.written(source.name, [each.ref for each in written])
         return [each for each in written if known.get(each.ref) != each.changed_at], len(written)
 
+    def write(work: Work) -> None:
+        for each in new:
+            work.index.replace("", source.name, each.ref, [passage_of(each)])
+
     new, seen = outside.read(look)
-    if new:
-        outside.write(
-            lambda work: [work.index.replace("", source.name, each.ref, [passage_of(each)]) for each in new]
-        )
-    return seen if new else 0
+    if not new:
+        return 0
+    outside.write(write)
+    return seen
 
 
 def embed(outside: Outside, limit: int = EMBEDDED) -> int:
@@ -186,9 +195,13 @@ def _texts(outside: Outside, hits: Sequence[Hit]) -> dict[bytes, str]:
                 texts[digest] = meaning
     for source in SOURCES:
         refs = [hit.ref for hit in hits if hit.source == source.name]
-        for written in outside.read(lambda work, source=source, refs=refs: source.some(work, refs)):  # type: ignore[misc]
+        for written in _some(outside, source, refs):
             texts[digest_of(meaning_of(written))] = meaning_of(written)
     return {digest: text for digest, text in texts.items() if digest in wanted}
+
+
+def _some(outside: Outside, source: Source, refs: Sequence[str]) -> list[Written]:
+    return outside.read(lambda work: source.some(work, refs)) if refs else []
 
 
 def load_vectors(outside: Outside) -> Vectors:
@@ -197,7 +210,7 @@ def load_vectors(outside: Outside) -> Vectors:
     model = outside.the(Embeddings).name  # type: ignore[type-abstract]
     late = _OVERLAP if outside.works.store.engine == "postgres" else 0  # its numbers do not arrive in order
     last = max(0, vectors.last - late)
-    while made := outside.read(lambda work: work.index.vectors_after(model, last, _PAGE)):
+    while made := outside.read(lambda work, last=last: work.index.vectors_after(model, last, _PAGE)):  # type: ignore[misc]
         vectors.add(made)
         last = made[-1][0]
         if len(made) < _PAGE:

@@ -33,7 +33,7 @@ SHOWN = 1_500
 
 _REFRESH_SECONDS = 0.3
 _FIRST_SECONDS = 1.5
-_PATIENCE = 0.1
+_PATIENCE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,10 @@ def search(outside: Outside, query: str, type: str, module: str | None, limit: i
 def bring_up_to_date(outside: Outside) -> Freshness:
     """How fresh the index is, after what little had changed was put into it."""
     tree = outside.the(Tree)
+    tree.wanted.set()  # vectors, and what takes longer, are made in the background
+    if tree.large:
+        index.catch_up(outside)
+        return Freshness(tree.total, len(tree.pending) or int(tree.stirred))
     seconds = _REFRESH_SECONDS if tree.known else _FIRST_SECONDS
     freshness = index.refresh(
         outside,
@@ -108,7 +112,6 @@ def bring_up_to_date(outside: Outside) -> Freshness:
         progress=lambda done, total: outside.progress(done, total, "Indexing files"),
     )
     index.catch_up(outside)
-    tree.wanted.set()  # the rest, and vectors, are made in the background
     return freshness
 
 
@@ -167,9 +170,7 @@ def changed_files(work: Work, files: Files, discovery: Discovery) -> tuple[str, 
     if not discovery.files:
         return ()
     now = work.index.digests(list(discovery.files))
-    return tuple(
-        path for path, digest in discovery.files.items() if (now.get(path) or _digest(files, path)) != digest
-    )
+    return tuple(path for path, digest in discovery.files.items() if (now.get(path) or _digest(files, path)) != digest)
 
 
 def _digest(files: Files, path: str) -> bytes | None:
@@ -316,7 +317,9 @@ def show(outside: Outside, id: str) -> tuple[Discovery, tuple[str, ...]]:
 def _number(id: str) -> int:
     digits = id.removeprefix("discovery-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
-        raise InvalidInput(f"'{id[:64]}' is not a discovery; they are called discovery-1 and so on", field="id", rule="id")
+        raise InvalidInput(
+            f"'{id[:64]}' is not a discovery; they are called discovery-1 and so on", field="id", rule="id"
+        )
     return int(digits)
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from jinja2 import Environment
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import Response
 
 from shopfloor.app import Floor
 from shopfloor.domain.actors import Kind, Principal
-from shopfloor.errors import PermissionDenied, ShopfloorError, Unauthenticated
+from shopfloor.errors import ShopfloorError, Unauthenticated
 from shopfloor.toolkit import Answer, Call, Credential, Json
 from shopfloor.web import charts
 from shopfloor.web.text import pretty, prose, shown
