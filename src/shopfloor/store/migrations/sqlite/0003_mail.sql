@@ -85,5 +85,6 @@ CREATE INDEX crash_agent ON crash (workspace, agent, created_at);
 CREATE INDEX task_held ON task (workspace, assignee, number)
     WHERE state IN ('ASSIGNED', 'IN_PROGRESS') AND deleted_at IS NULL;
 
--- Tasks in one state, of all boards: what waits for review.
+-- Tasks of all boards of a kind, and those in one state: what waits for review.
+CREATE INDEX task_kind ON task (workspace, kind, number) WHERE deleted_at IS NULL;
 CREATE INDEX task_anywhere ON task (workspace, kind, state, number) WHERE deleted_at IS NULL;
