@@ -88,3 +88,6 @@ CREATE INDEX task_held ON task (workspace, assignee, number)
 -- Tasks of all boards of a kind, and those in one state: what waits for review.
 CREATE INDEX task_kind ON task (workspace, kind, number) WHERE deleted_at IS NULL;
 CREATE INDEX task_anywhere ON task (workspace, kind, state, number) WHERE deleted_at IS NULL;
+DROP INDEX task_assignee;
+CREATE INDEX task_assignee ON task (workspace, kind, assignee, number)
+    WHERE assignee IS NOT NULL AND deleted_at IS NULL;
