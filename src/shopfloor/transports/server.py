@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import signal
 import socket
+import threading
 import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -19,15 +21,18 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shopfloor.app import Floor, build, issue_operator_token, prepare_data_folder
-from shopfloor.errors import FloorTaken, StartRefused, Unauthenticated, UnsafeBind
+from shopfloor.errors import FloorTaken, ShopfloorError, StartRefused, Unauthenticated, UnsafeBind
 from shopfloor.settings import Settings
 from shopfloor.toolkit import Credential
 from shopfloor.transports import http
 
 DRAIN_SECONDS = 5
+STOP_SECONDS = 3
 HEAD_LIMIT = 64 * 1024
 OPERATOR_TOKEN = "operator.token"  # nosec B105: the name of a file
 LOCK = "serve.lock"
+
+_log = logging.getLogger("shopfloor.server")
 
 
 @asynccontextmanager
@@ -63,7 +68,23 @@ def serve(settings: Settings, ready: Callable[[Floor, str], None]) -> None:
                 floor.start("serve", url)
                 _Announced(_config(floor), floor, lambda: ready(floor, url)).run(sockets=[bound])
         finally:
-            floor.stop()
+            _stop(floor)
+
+
+def _stop(floor: Floor) -> None:
+    """Stop the floor. A call that cannot be ended is left behind, and what others have written is kept."""
+
+    def leave() -> None:
+        _log.warning("calls that did not end within %s s were left behind", DRAIN_SECONDS + STOP_SECONDS)
+        with contextlib.suppress(ShopfloorError):
+            floor.works.store.flush()
+        os._exit(0)
+
+    watch = threading.Timer(STOP_SECONDS, leave)
+    watch.daemon = True
+    watch.start()
+    floor.stop()
+    watch.cancel()
 
 
 def check_bind(floor: Floor) -> None:
@@ -144,7 +165,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
     except OverflowError as error:
         raise StartRefused(f"Cannot listen on {host}:{port}: {error}") from error
     except OSError as error:
-        if error.errno not in (98, 48, 13, 99, 49):
+        if error.errno not in (98, 48, 13, 99, 49) and not isinstance(error, socket.gaierror):
             raise
         raise StartRefused(
             f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port with --port N (0 takes a free one)"
