@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from shopfloor.domain.actors import OPERATOR
+from shopfloor.domain.conversations import INTERRUPTED
+
 
 @pytest.fixture
 def call(either_floor):
@@ -50,6 +53,14 @@ def test_of_many_who_begin_at_once_one_does(call):
     for thread in threads:
         thread.join()
     assert sorted(answers) == [False] * 7 + [True]
+
+
+def test_a_turn_whose_process_died_holds_up_nobody(either_floor, call):
+    begin(call, "hello")
+    assert begin(call, "still there?", "conv-1")["code"] == "INVALID_AGENT_STATE"
+    either_floor.floor.works.write(lambda work: work.processes.remove(work.process), OPERATOR)
+    texts = [each["text"] for each in begin(call, "still there?", "conv-1")["messages"]]
+    assert texts == ["hello", INTERRUPTED, "still there?"]
 
 
 def test_a_deletion_is_asked_about_and_agreed_to(either_floor, call):
