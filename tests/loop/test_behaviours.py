@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
 
 import pytest
@@ -219,6 +220,26 @@ def test_an_interrupted_run_says_so(project: Project):
     until(lambda: project.journal("session/prompt"))
     run.process.send_signal(signal.SIGINT)
     assert run.finish()[0] == 130
+
+
+def test_a_stop_does_not_wait_for_a_silent_agent(project: Project):
+    run = project.start("hangs_at_start", "--handshake", "50s", "--grace", "1s")
+    run.until("run_started")
+    time.sleep(0.5)
+    began = time.monotonic()
+    run.process.send_signal(signal.SIGTERM)
+    assert run.finish()[0] == 0
+    assert time.monotonic() - began < 20
+    assert project.row().state == "stopped"
+
+
+def test_a_stop_does_not_wait_for_a_verification(project: Project):
+    run = project.start("good", verify=f"{sys.executable} -c 'import time; time.sleep(1000)'")
+    until(lambda: project.journal("session/prompt")[3:])
+    began = time.monotonic()
+    run.process.send_signal(signal.SIGTERM)
+    assert run.finish()[0] == 0
+    assert time.monotonic() - began < 30
 
 
 def test_a_second_signal_does_not_wait(project: Project):
