@@ -107,7 +107,10 @@ async def between(drive: Drive) -> At:
     drive.ending = await _exhausted(drive) or await _standing_still(drive)
     if drive.ending is not None:
         return At.FINISH
-    return At.PREPARE if drive.agent is not None and drive.agent.child.alive else At.LAUNCH
+    if drive.agent is not None and drive.agent.child.alive:
+        return At.PREPARE
+    await drive.end_agent()
+    return At.LAUNCH
 
 
 async def _pause(drive: Drive) -> None:
