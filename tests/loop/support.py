@@ -55,12 +55,16 @@ class Project:
 
     def start(self, behaviour: str, *options: str, verify: str | None = VERIFY, name: str = "run") -> Started:
         """A run that has begun."""
+        return Started(self.popen(*self.start_words(behaviour, *options, verify=verify, name=name)))
+
+    def start_words(self, behaviour: str, *options: str, verify: str | None = VERIFY, name: str = "run") -> list[str]:
+        """The command that begins a run."""
         words = ["run", "--spec", str(self.root / "SPEC.md"), "--name", name, "--headless"]
         words += ["--agent", f"{sys.executable} {AGENT} {behaviour}"]
         if "--grace" not in options:
             words += ["--grace", "2s"]
         words += ["--verify", verify] if verify else []
-        return Started(self.popen(*words, *options))
+        return [*words, *options]
 
     def resume(self, *options: str, name: str = "run") -> Started:
         return Started(self.popen("run", "--resume", name, "--headless", *options))

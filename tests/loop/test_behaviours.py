@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
 
 import pytest
 
-from tests.loop.support import FILES, Project, until
+from tests.loop.support import FILES, Project, Ran, until
 
 DONE = [(f"make {name}", "completed") for name in FILES]
 MADE = {name: f"content of {name}\n" for name in FILES}
 
 
-def test_a_good_agent_goes_from_planning_to_verified_completion(project: Project):
-    ran = project.run("good")
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, Ran]:
+    """A project in which a good agent has done everything."""
+    project = Project(tmp_path_factory.mktemp("good") / "project")
+    return project, project.run("good", "--extra", "Be brief.")
+
+
+def test_a_good_agent_goes_from_planning_to_verified_completion(good: tuple[Project, Ran]):
+    project, ran = good
     assert (ran.code, ran.named("run_ended")[0]["state"]) == (0, "completed")
     assert project.tasks() == DONE
     assert project.made() == MADE
@@ -27,8 +35,8 @@ def test_a_good_agent_goes_from_planning_to_verified_completion(project: Project
     assert "all of 3 tasks are settled and 1 acceptance commands passed" in (row.reason or "")
 
 
-def test_the_prompt_plans_first_and_then_carries_tasks_notes_and_history(project: Project):
-    project.run("good", "--extra", "Be brief.")
+def test_the_prompt_plans_first_and_then_carries_tasks_notes_and_history(good: tuple[Project, Ran]):
+    project, _ = good
     first, second, *_, last = [facts["text"] for facts in project.journal("session/prompt")]
     assert "planning iteration" in first
     assert "There are no tasks yet." in first
@@ -44,8 +52,8 @@ def test_the_prompt_plans_first_and_then_carries_tasks_notes_and_history(project
     assert "shopfloor run" not in first
 
 
-def test_the_agent_gets_its_tools_as_an_http_server_with_a_list_of_headers(project: Project):
-    project.run("good")
+def test_the_agent_gets_its_tools_as_an_http_server_with_a_list_of_headers(good: tuple[Project, Ran]):
+    project, _ = good
     servers = project.journal("session/new")[0]["mcpServers"]
     assert len(servers) == 1
     server = servers[0]
@@ -219,6 +227,26 @@ def test_an_interrupted_run_says_so(project: Project):
     until(lambda: project.journal("session/prompt"))
     run.process.send_signal(signal.SIGINT)
     assert run.finish()[0] == 130
+
+
+def test_a_stop_does_not_wait_for_a_silent_agent(project: Project):
+    run = project.start("hangs_at_start", "--handshake", "50s", "--grace", "1s")
+    run.until("run_started")
+    time.sleep(0.5)
+    began = time.monotonic()
+    run.process.send_signal(signal.SIGTERM)
+    assert run.finish()[0] == 0
+    assert time.monotonic() - began < 20
+    assert project.row().state == "stopped"
+
+
+def test_a_stop_does_not_wait_for_a_verification(project: Project):
+    run = project.start("good", verify=f"{sys.executable} -c 'import time; time.sleep(1000)'")
+    until(lambda: project.journal("session/prompt")[3:])
+    began = time.monotonic()
+    run.process.send_signal(signal.SIGTERM)
+    assert run.finish()[0] == 0
+    assert time.monotonic() - began < 30
 
 
 def test_a_second_signal_does_not_wait(project: Project):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,20 @@ def test_one_task_at_a_time_is_in_progress(shopfloor: Shopfloor, call: Call):
     assert call("task-update", id="TAS-1", status="in_progress").startswith("Updated TAS-1")
     begin(shopfloor, "other")
     assert "in_progress" in call("task-add", "other", tasks=[{"content": "x", "status": "in_progress"}])
+
+
+def test_a_race_for_the_one_place_in_progress_has_one_winner(call: Call):
+    add(call, *(f"t{number}" for number in range(8)))
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda n: call("task-update", id=f"TAS-{n}", status="in_progress"), range(1, 9)))
+    assert sum(answer.startswith("Updated") for answer in answers) == 1
+    assert "in_progress (1):" in call("task-list")
+
+
+def test_a_race_to_add_the_same_content_has_one_winner(call: Call):
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda space: add(call, f"{' ' * space}Same"), range(8)))
+    assert sum(answer.startswith("Added") for answer in answers) == 1
 
 
 @pytest.mark.parametrize("end", ["completed", "cancelled"])

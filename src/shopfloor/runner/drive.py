@@ -62,6 +62,7 @@ class Drive:
     verified_after: int | None = None
     to_tell: list[str] = field(default_factory=list)
     ending: Ending | None = None
+    cancelling: bool = False
     in_turn: asyncio.Event = field(default_factory=asyncio.Event)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
     _ended_waiter: asyncio.Task[Any] | None = None
@@ -215,7 +216,7 @@ class Drive:
         return answer
 
     def _dropped(self) -> bool:
-        return self.ending is not None or not self.in_turn.is_set()
+        return self.cancelling or self.ending is not None or not self.in_turn.is_set()
 
     async def read(self, path: str, line: int | None, limit: int | None) -> str:
         text = await asyncio.to_thread(self.files.read, path)

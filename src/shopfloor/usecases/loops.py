@@ -377,7 +377,12 @@ def begin_iteration(work: Work, name: str, number: int, *, retold: bool) -> tupl
     iteration = work.runs.open_iteration(name, number, work.now)
     work.runs.change_iteration(name, number, retold=int(retold), failure=None)
     work.tell(RunSteered(run=name))
-    return iteration, work.run_talk.tell(name, number)
+    return iteration, told(work, name, number)
+
+
+def told(work: Work, name: str, iteration: int) -> list[Message]:
+    """What the prompt of an iteration carries from people; told once, and again only when the iteration is redone."""
+    return work.run_talk.tell(name, iteration)
 
 
 def end_iteration(
