@@ -268,6 +268,7 @@ def build(
         rights=rights,
         walk=lambda call: None,  # type: ignore[arg-type,return-value]
     )
+    floor.indexer.busy = lambda: floor._under_way > 0
     floor.walk = compose(
         [
             refuse(clock.now, _began, lambda call, error: _ended(metrics, call, error)),
