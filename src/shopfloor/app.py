@@ -340,6 +340,7 @@ def build(
         walk=lambda call: None,  # type: ignore[arg-type,return-value]
         sessions=Sessions(works, clock.now, settings.session_days * DAY, pages_key),
     )
+    floor.indexer.busy = lambda: floor._under_way > 0
     floor.walk = compose(
         [
             refuse(clock.now, _began, lambda call, error: _ended(metrics, call, error)),

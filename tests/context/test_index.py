@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,7 @@ class Letters:
 
 def found(floor: Shopfloor, query: str, **more: Any) -> list[str]:
     body = floor.call("context", "context_search", {"query": query, **more})
+    assert "results" in body, body
     return [result["id"] for result in body["results"]]
 
 
@@ -72,6 +74,25 @@ def test_code_and_memory_are_found_on_both_engines(both: Shopfloor):
     assert found(both, "UserRepository.findUser")[0] == "src/server/users/UserRepository.ts#L2-L2"
     assert found(both, "tokens", module="nowhere") == []
     assert found(both, "'; DROP TABLE passage; -- \" OR *") is not None
+
+
+def test_many_may_bring_the_index_up_to_date_at_once(both: Shopfloor, project: Path):
+    """Floors of several processes over one store, each with a view of its own of what is indexed."""
+    others = [open_floor(project, database=both.settings.database) for _ in range(3)]
+    for number in range(10):
+        both.call("context", "record_discovery", {"type": "rule", "content": f"Rule {number} about pangolins"})
+    threads = [threading.Thread(target=other.floor.indexer.catch_up) for other in others]
+    for thread in threads:
+        thread.start()
+    both.floor.indexer.catch_up()
+    for thread in threads:
+        thread.join()
+    for other in others:
+        other.close()
+    state = both.floor.indexer.state()
+    both.floor.works.gateways[Tree].known = None
+    assert both.floor.indexer.catch_up() == state
+    assert len(found(both, "pangolins", type="rule", limit=20)) == 10
 
 
 def test_a_change_is_visible_in_the_next_search(both: Shopfloor, project: Path):

@@ -185,7 +185,7 @@ def test_a_link_swapped_during_the_call_never_leads_outside(files: Files):
 
     swapper = threading.Thread(target=swap)
     swapper.start()
-    seen = set()
+    seen: set[bytes | str] = set()
     try:
         for _ in range(3000):
             try:

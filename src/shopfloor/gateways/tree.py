@@ -39,7 +39,9 @@ class Tree:
         self.known: dict[str, str] | None = None
         """What is in the index, by path; None until it was looked up."""
         self.pending: list[str] = []
-        """What is to be indexed, the latest first."""
+        """What is to be indexed, the latest last."""
+        self.looks: dict[str, Looks] = {}
+        """Every file as it looked when it was last looked at."""
         self.total = 0
         self._paths: list[str] = []
         self._listed_at = 0.0

@@ -128,7 +128,8 @@ class Index:
         row = self._connection.one(
             "INSERT INTO passage (workspace, root, source, ref, ordinal, type, module, name, start_line, end_line, owner,"
             " changed_at, digest) VALUES (:workspace, :root, :source, :ref, :ordinal, :type, :module, :name, :start_line,"
-            " :end_line, :owner, :changed_at, :digest) RETURNING id",
+            " :end_line, :owner, :changed_at, :digest)"
+            " ON CONFLICT (workspace, root, source, ref, ordinal) DO NOTHING RETURNING id",
             **where,
             ordinal=ordinal,
             type=passage.type,
@@ -140,7 +141,8 @@ class Index:
             changed_at=passage.changed_at,
             digest=passage.digest,
         )
-        assert row is not None
+        if row is None:  # another process is putting the same thing in
+            return
         fields = dict(zip(("name", "path", "signature", "body"), passage.words, strict=True))
         if self._connection.engine == "sqlite":
             self._connection.execute(

@@ -60,19 +60,24 @@ def refresh(
     *,
     patience: float = 0.0,
     thoroughly: bool = False,
+    look: bool = True,
     progress: Progress = lambda _, __: None,
 ) -> Freshness:
-    """Bring the index up to date with the files, for so long; whoever comes while another does it goes on as it is."""
+    """Bring the index up to date with the files, for so long; whoever comes while another does it goes on as it is.
+
+    Without a look, what was seen to have changed before is gone on with.
+    """
     tree = outside.the(Tree)
     deadline = time.monotonic() + seconds
     if not tree.turn.acquire(timeout=patience):
         return Freshness(tree.total, max(1, len(tree.pending)))
     try:
-        looks = _compare(outside, tree, thoroughly=thoroughly)
+        if look or not tree.pending:
+            _compare(outside, tree, thoroughly=thoroughly)
         batch: list[tuple[Filed, list[Passage]]] = []
         while tree.pending and time.monotonic() < deadline:
-            path = tree.pending.pop(0)
-            batch.append(_filed(outside, path, looks[path]))
+            path = tree.pending.pop()
+            batch.append(_filed(outside, path, tree.looks[path]))
             if sum(len(passages) for _, passages in batch) >= BATCH:
                 _keep(outside, tree, batch)
                 batch = []
@@ -84,14 +89,14 @@ def refresh(
         tree.turn.release()
 
 
-def _compare(outside: Outside, tree: Tree, *, thoroughly: bool) -> dict[str, Looks]:
+def _compare(outside: Outside, tree: Tree, *, thoroughly: bool) -> None:
     """See what changed, and forget what is gone."""
     if tree.known is None:
         tree.known = outside.read(lambda work: work.index.stamps())
-    looks = tree.look(thoroughly=thoroughly)
+    looks = tree.looks = tree.look(thoroughly=thoroughly)
     known = tree.known
     changed = [path for path, look in looks.items() if known.get(path) != look.stamp]
-    tree.pending = sorted(changed, key=lambda path: -looks[path].modified)
+    tree.pending = sorted(changed, key=lambda path: looks[path].modified)
     tree.total = len(looks)
     gone = [path for path in known if path not in looks]
     for start in range(0, len(gone), BATCH):
@@ -99,7 +104,6 @@ def _compare(outside: Outside, tree: Tree, *, thoroughly: bool) -> dict[str, Loo
         outside.write(partial(_drop, some))
         for path in some:
             del known[path]
-    return looks
 
 
 def _drop(paths: Sequence[str], work: Work) -> None:

@@ -92,7 +92,7 @@ def search(outside: Outside, query: str, type: str, module: str | None, limit: i
         total=len(ranked),
         milliseconds=round((time.monotonic() - began) * 1000),
         freshness=freshness,
-        by_meaning=embedded is not None,
+        by_meaning=embedded is not None and embedded[0] > 0,
         embedded=embedded,
     )
 

@@ -328,7 +328,7 @@ async def test_grep_leaves_out_what_is_excluded_ignored_and_secret(call):
 
 
 async def test_bad_parameters_are_explained(call):
-    for tool, given in [
+    cases: list[tuple[str, dict[str, Any]]] = [
         ("context_search", {}),
         ("context_search", {"query": "x" * 501}),
         ("context_search", {"query": "abc", "limit": 21}),
@@ -339,7 +339,8 @@ async def test_bad_parameters_are_explained(call):
         ("grep_codebase", {"pattern": "x" * 201}),
         ("grep_codebase", {"pattern": "x", "limit": 0}),
         ("grep_codebase", {"pattern": "x", "limit": True}),
-    ]:
+    ]
+    for tool, given in cases:
         body, refused = await call(tool, **given)
         assert (refused, body["error"]) == (True, "Invalid parameters")
         assert body["details"][0]["field"]

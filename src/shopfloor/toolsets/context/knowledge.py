@@ -13,7 +13,8 @@ from shopfloor.toolsets.context.manners import toolset
 from shopfloor.usecases import knowledge
 from shopfloor.usecases.knowledge import Overview, Result, Searched
 
-BY_WORDS = "Found by words only: vectors are not there yet (shopfloor model install fetches the model)"
+BY_WORDS = "Found by words only: there is no model yet; a person fetches it with: shopfloor model install"
+NOT_YET = "Found by words only: vectors are still being made"
 
 Query = Annotated[
     str, Field(description="Search query describing what to find (3-500 characters)", min_length=3, max_length=500)
@@ -56,7 +57,7 @@ def context_search(outside: Outside, query: Query, type: Type = "all", module: M
         "index": _index(searched),
     }
     if not searched.by_meaning:
-        answer["hint"] = BY_WORDS
+        answer["hint"] = BY_WORDS if searched.embedded is None else NOT_YET
     return answer
 
 
