@@ -369,7 +369,7 @@ def one_time_link(floor: Floor, who: Principal = OPERATOR) -> str:
 
 def enter(floor: Floor, key: str) -> str:
     """The session of a page for whoever brings the key of a one-time link, which is used up by that."""
-    return floor.administer(lambda work: links.exchange(work, key, floor.sessions.lifetime))
+    return floor.administer(lambda work: links.exchange(work, key, floor.sessions.seconds * SECOND))
 
 
 def _rules(settings: Settings) -> Rules:
