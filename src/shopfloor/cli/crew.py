@@ -61,6 +61,20 @@ LETTERS = [
 COMMENTS = ["First version is up, tests are green.", "Found an edge case: empty cart with a voucher.", "Refactored, no change in behaviour."]
 
 
+FOUND = [
+    ("rule", "Prices are integer cents from the cart to the receipt; only `show()` divides."),
+    ("pattern", "Every step of the checkout is a pure function of the cart."),
+    ("issue", "`total()` rounds per line, the provider rounds once: they differ by a cent for odd quantities."),
+]
+FILES = {
+    "README.md": "# Shop\n\nA small shop, to see a floor at work.\n\n## Checkout\n\nOne page, in integer cents.\n",
+    "src/prices.py": '"""Prices, in cents."""\n\n\ndef with_tax(price: int, rate: int) -> int:\n    """The price with its tax, rounded half up."""\n    return (price * (100 + rate) + 50) // 100\n\n\ndef show(price: int) -> str:\n    return f"{price // 100}.{price % 100:02d}"\n',
+    "src/cart.py": 'from prices import with_tax\n\n\ndef total(lines: list[tuple[int, int]], rate: int) -> int:\n    """What a cart costs: each line is a price and how many."""\n    return sum(with_tax(price, rate) * many for price, many in lines)\n',
+    "tests/test_prices.py": "from prices import with_tax\n\n\ndef test_tax_is_rounded_half_up():\n    assert with_tax(150, 19) == 179\n",
+}
+"""The project that the crew works on."""
+
+
 class Member:
     """One of the crew, with its own key."""
 
@@ -167,6 +181,11 @@ def _read_mail(me: Member, seconds: int) -> None:
 
 def _work_on(me: Member, task: str) -> None:
     me.call("mcp__agent__get_task")
+    me.call("context_search", query=me.chance.choice(["price with tax", "total", "how are carts priced?"]))
+    me.call("read_file", path=me.chance.choice(list(FILES)))
+    if FOUND and me.chance.random() < 0.3:
+        type, content = me.chance.choice(FOUND)
+        me.call("record_discovery", type=type, content=content, files=["src/prices.py"])
     for _ in range(me.chance.randint(1, 3)):
         me.pause(1.5, 4.0)
         if me.chance.random() < 0.6:

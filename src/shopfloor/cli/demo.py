@@ -41,6 +41,9 @@ def register(app: typer.Typer) -> None:
             place.mkdir(parents=True, exist_ok=True)
             if any(place.iterdir()):
                 raise InvalidInput(f"{place} is not empty; the demo needs a floor of its own")
+            for name, text in crew_files().items():
+                (place / name).parent.mkdir(parents=True, exist_ok=True)
+                (place / name).write_text(text)
             floor = Settings(project=place, data=place / ".shopfloor", port=settings.port)
             server = stack.enter_context(_serving(floor))
             url = _url(floor, server)
@@ -105,6 +108,13 @@ def _crew(floor: Settings, url: str, seconds: int) -> Iterator[list[subprocess.P
         for member in crew:
             member.terminate()
             member.wait(PATIENCE)
+
+
+def crew_files() -> dict[str, str]:
+    """The files that the crew works on."""
+    from shopfloor.cli.crew import FILES  # noqa: PLC0415 - the crew is a program of its own
+
+    return FILES
 
 
 def _link(floor: Settings) -> str:

@@ -146,3 +146,27 @@ def _together(judged: Mapping[Hit, float], weights: Weights) -> list[Ranked]:
             ranked.append(Ranked(hit, lifted))
     ranked.sort(key=lambda each: (-each.score, each.hit.ref, each.hit.start_line))
     return ranked
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """Why a passage stands where it stands: its places in the two lists, counted from 1, and what the rules made of it."""
+
+    words: int | None
+    vectors: int | None
+    defines: bool
+    rules: float
+
+
+def reasons(
+    query: str,
+    hit: Hit,
+    by_words: Sequence[Hit],
+    by_meaning: Sequence[Hit],
+    defining: Sequence[Hit],
+    circumstances: Circumstances,
+    weights: Weights = WEIGHTS,
+) -> Reasons:
+    """What spoke for a passage."""
+    words, vectors = (next((at + 1 for at, each in enumerate(hits) if each == hit), None) for hits in (by_words, by_meaning))
+    return Reasons(words, vectors, hit in defining, _judgement(hit, terms_of(query), circumstances, weights))

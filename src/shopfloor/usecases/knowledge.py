@@ -156,6 +156,13 @@ def _gather(work: Work, outside: Outside, query: str, scope: Scope, near: Sequen
     return _Gathered(by_words, by_meaning, defining, circumstances, outdated)
 
 
+def gathered(outside: Outside, query: str, type: str, module: str | None) -> _Gathered:
+    """What a search looks at, for whoever wants to know why it found what it found."""
+    scope = _scope(type, module)
+    near, _ = _nearest(outside, query, scope)
+    return outside.read(lambda work: _gather(work, outside, query, scope, near))
+
+
 def _state(work: Work, outside: Outside, discovery: Discovery) -> tuple[str | None, tuple[str, ...]] | None:
     """Why a discovery may no longer hold: what superseded it, and its files that changed since."""
     changed = changed_files(work, outside.the(Files), discovery)

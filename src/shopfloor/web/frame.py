@@ -22,7 +22,7 @@ NAV = (
     ("/inbox", "Inbox", "inbox_waiting"),
     ("/boards", "Boards", "board_epics"),
     ("/log", "Log", "log_search"),
-    ("/context", "Context", "floor_overview"),
+    ("/context", "Context", "memory_show"),
     ("/figures", "Metrics", "metrics"),
     ("/people", "People", "people_agents"),
 )

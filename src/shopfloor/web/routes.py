@@ -20,7 +20,7 @@ from shopfloor.app import Floor, topic_of
 from shopfloor.domain.actors import Kind
 from shopfloor.errors import InvalidInput, RateLimited, ShopfloorError, TooBusy, Unauthenticated
 from shopfloor.toolkit import Answer, Call, Credential, Json
-from shopfloor.web.frame import local
+from shopfloor.web.frame import local, status_of
 from shopfloor.web.visits import FORM_FIELD, FORM_HEADER, Visits
 
 HEADERS = {
@@ -106,7 +106,7 @@ class Pages:
             try:
                 response = await page(request)
             except ShopfloorError as error:
-                response = self.html(request, "problem.html", _status(error), message=error.message, hint=error.hint)
+                response = self.html(request, "problem.html", status_of(error), message=error.message, hint=error.hint)
             for name, value in HEADERS.items():
                 response.headers.setdefault(name, value)
             return self.visits.welcome(request, response)
@@ -152,12 +152,12 @@ class Pages:
         answer = await self._act(credential, form)
         if "text/x-fragment" in request.headers.get("accept", ""):
             body = {"success": True} if answer.error is None else answer.body
-            return Response(json.dumps(body, ensure_ascii=False), _status(answer.error), media_type="application/json")
+            return Response(json.dumps(body, ensure_ascii=False), status_of(answer.error), media_type="application/json")
         if answer.error is None:
             return RedirectResponse(f"/todo?filter={_filter(form.get('filter'))}", 303)
         shown = await self._shown(request, credential)
         return self.html(
-            request, "todo.html", _status(answer.error), credential, problem=answer.body["error"], **shown
+            request, "todo.html", status_of(answer.error), credential, problem=answer.body["error"], **shown
         )
 
     async def _act(self, credential: Credential, form: dict[str, str]) -> Answer:
@@ -276,10 +276,3 @@ def _filter(given: str | None) -> str:
 def _local(path: str | None) -> str:
     """Where to go after signing in: a page of ours, whatever the address says."""
     return local(path, "/")
-
-
-def _status(error: ShopfloorError | None) -> int:
-    if error is None:
-        return 200
-    codes = {"PERMISSION_DENIED": 403, "RESOURCE_NOT_FOUND": 404, "INVALID_INPUT": 422, "RATE_LIMITED": 429}
-    return codes.get(error.code, 503 if error.transient else 500)

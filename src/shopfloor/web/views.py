@@ -133,6 +133,17 @@ async def figures(visitor: Visitor, given: Given) -> Json:
     }
 
 
+async def context(visitor: Visitor, given: Given) -> Json:
+    """The project's memory: a search over everything, or how it is."""
+    asked = given.get("q", "").strip()[:500]
+    if not asked:
+        return {"q": "", "found": None, "problem": None, "seen": await visitor.ask("memory_show")}
+    answer = await visitor.answer("memory_search", {"query": asked})
+    if answer.error is None:
+        return {"q": asked, "found": answer.body, "problem": None, "seen": None}
+    return {"q": asked, "found": None, "problem": answer.body["error"], "seen": await visitor.ask("memory_show")}
+
+
 async def people(visitor: Visitor, given: Given) -> Json:
     """Agents, users and their keys."""
     agents, users, tokens = await asyncio.gather(
@@ -180,6 +191,7 @@ VIEWS = (
     View("/tasks/{number:int}", "desk/task.html", task, ("task",)),
     View("/log", "desk/log.html", log, ("calls", "log")),
     View("/log/{reference}", "desk/call.html", call),
+    View("/context", "desk/context.html", context, ("index", "discovery"), 3.0),
     View("/figures", "desk/figures.html", figures, ("calls", "outbox"), 5.0),
     View("/people", "desk/people.html", people, ("token", "agent")),
 )  # fmt: skip

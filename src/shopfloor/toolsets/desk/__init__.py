@@ -1,6 +1,6 @@
 """The desk toolset: where the people in charge see what happens, and deal with it."""
 
-from shopfloor.toolsets.desk import boards, floor, inbox, log, mailroom, metrics, outbox, people, runs, tasks
+from shopfloor.toolsets.desk import boards, floor, inbox, log, mailroom, memory, metrics, outbox, people, runs, tasks
 from shopfloor.toolsets.desk.manners import toolset
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "inbox",
     "log",
     "mailroom",
+    "memory",
     "metrics",
     "outbox",
     "people",

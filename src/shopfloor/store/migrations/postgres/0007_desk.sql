@@ -6,7 +6,7 @@ ALTER TABLE decision ADD COLUMN retries BIGINT NOT NULL DEFAULT 0;    -- attempt
 -- One row a call, without the calls by which the desk itself looks: what a timeline shows.
 CREATE INDEX decision_calls ON decision (workspace, id) WHERE kind <> 'invocation' AND toolset <> 'desk';
 CREATE INDEX decision_failed ON decision (workspace, id) WHERE code IS NOT NULL;
-CREATE INDEX decision_manual ON decision (workspace, id) WHERE kind = 'manual';
+CREATE INDEX decision_said ON decision (workspace, id) WHERE kind = 'manual';
 
 -- What the person in charge does not want to hear of for a while: a thread of mail, or everything from somebody.
 CREATE TABLE mute (
