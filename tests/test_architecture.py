@@ -34,15 +34,23 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("background", "pipeline", "toolkit", "toolsets", "settings"),
     },
     "transports": {"app", "toolkit", "settings", "errors"},
+    "chat": {"app", "toolkit", "settings", "errors"},
+    # A page knows who looks at it.
+    "web": {"app", "toolkit", "settings", "errors", "domain.actors"},
     # What a host program administers are use cases, in one Work each.
     "serving": {"app", "transports", "domain", "usecases", "repositories.work", "toolkit", "settings", "errors"},
-    "cli": {"serving", "toolkit", "settings", "errors", "domain.times"},
+    # The runner keeps its book through use cases, as serving does.
+    "runner": {"serving", "toolkit", "settings", "errors", "domain", "gateways.logs"},
+    "cli": {"serving", "runner", "toolkit", "settings", "errors", "domain.times"},
     "__init__": {"serving", "settings"},
     "__main__": {"cli"},
 }
 
 # The commands that serve are doors themselves.
 MAY_ALSO_IMPORT: dict[str, set[str]] = {
+    "transports/http.py": {"web", "chat"},
+    "runner/book.py": {"usecases.loops", "repositories.work"},
+    "cli/floor.py": {"gateways.model"},
     "cli/doors.py": {"app", "gateways.logs", "transports.server", "transports.stdio"},
 }
 
@@ -51,12 +59,19 @@ THIRD_PARTY: dict[str, set[str]] = {
     "domain": {"pydantic_core"},
     "store": {"apsw", "psycopg", "psycopg_pool"},
     "settings": {"pydantic"},
-    "gateways": {"jwt", "prometheus_client", "pydantic_core"},
+    "gateways": {
+        *("jwt", "argon2", "prometheus_client", "pydantic_core", "tree_sitter"),
+        *("numpy", "onnx", "onnxruntime", "safetensors", "tokenizers"),
+    },
+    "background": {"watchfiles"},
     "toolkit": {"pydantic", "pydantic_core"},
-    "toolsets": {"pydantic"},
+    "toolsets": {"pydantic", "pydantic_core"},
     "pipeline": {"pydantic_core"},
     "transports": {"starlette", "uvicorn", "pydantic_core"},
-    "cli": {"typer"},
+    "chat": {"agents", "openai", "starlette"},
+    "web": {"starlette", "jinja2", "markupsafe", "markdown_it"},
+    "runner": {"acp", "pydantic", "rich"},
+    "cli": {"typer", "rich", "textual"},
 }
 ONLY_IN: dict[str, set[str]] = {
     "mcp": {"transports/mcp.py", "transports/stdio.py"},
@@ -74,7 +89,7 @@ ONLY_IN: dict[str, set[str]] = {
 # Imports inside of functions, each with its reason.
 LATE_IMPORTS = {
     ("__init__.py", "__getattr__"): "the command line answers --help before the server is loaded",
-    ("cli/options.py", "opened"): "a floor is too much to load for --help",
+    ("cli/options.py", "whole"): "a floor is too much to load for --help",
     ("cli/options.py", "doors"): "the doors are too much to load for any other command",
     ("serving.py", "serving"): "the doors are too much to load for a program that only calls",
     ("gateways/tokens.py", "_jwts"): "cryptography that most commands do not need",
