@@ -103,11 +103,14 @@ class Indexer:
                 watching = True
                 threading.Thread(target=self._watch, name="shopfloor-watcher", daemon=True).start()
             tree.wanted.clear()
+            tree.working = True
             try:
                 self._round()
             except ShopfloorError as error:
                 _log.warning("indexing waits: %s", error)
                 self._stopping.wait(1.0)
+            finally:
+                tree.working = False
 
     def _round(self) -> None:
         """All that is to be done, a little at a time, so that calls come between."""

@@ -68,6 +68,7 @@ class Grep:
     def __init__(self, files: Files, program: str | None = None) -> None:
         self._files = files
         self._program = program
+        self._searchable = lru_cache(maxsize=200_000)(files.rules.searchable)
         never = (*files.rules.patterns, *sorted(EXCLUDED))
         self._ignored = "".join(f"{name}\n" for name in never) + "".join(f"!{name}\n" for name in sorted(EXAMPLES))
 
@@ -114,13 +115,13 @@ class Grep:
                 try:
                     for raw in _pieces(process.stdout.fileno()):
                         path = _name(raw)
-                        if path is not None and self._files.rules.searchable(path):
+                        if path is not None and self._searchable(path):
                             yield path
                 finally:
                     process.kill()
 
     def _wanted(self, glob: str | None, path: str) -> bool:
-        return self._files.rules.searchable(path) and (glob is None or globs.matches(glob, path))
+        return self._searchable(path) and (glob is None or globs.matches(glob, path))
 
     def _shown(self, places: list[_Place], limit: int) -> tuple[list[Match], bool]:
         """The first matches that are still there, and whether the answer's budget sufficed."""

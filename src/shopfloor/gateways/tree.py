@@ -36,6 +36,8 @@ class Tree:
         self.turn = threading.Lock()
         self.wanted = threading.Event()
         """Set when there may be something to do."""
+        self.working = False
+        """Whether somebody is doing it already."""
         self.known: dict[str, str] | None = None
         """What is in the index, by path; None until it was looked up."""
         self.pending: list[str] = []

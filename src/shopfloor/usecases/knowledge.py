@@ -85,6 +85,7 @@ def search(outside: Outside, query: str, type: str, module: str | None, limit: i
         raise NothingIndexed(hint="Put files into the project, or write something down with record_discovery")
     scope = _scope(type, module)
     near, embedded = _nearest(outside, query, scope)
+    _ask_for_the_rest(outside.the(Tree), freshness, embedded)
     gathered = outside.read(lambda work: _gather(work, outside, query, scope, near))
     ranked = rank(query, gathered.by_words, gathered.by_meaning, gathered.defining, gathered.circumstances)
     return Searched(
@@ -100,7 +101,6 @@ def search(outside: Outside, query: str, type: str, module: str | None, limit: i
 def bring_up_to_date(outside: Outside) -> Freshness:
     """How fresh the index is, after what little had changed was put into it."""
     tree = outside.the(Tree)
-    tree.wanted.set()  # vectors, and what takes longer, are made in the background
     if tree.large:
         index.catch_up(outside)
         return Freshness(tree.total, len(tree.pending) or int(tree.stirred))
@@ -113,6 +113,12 @@ def bring_up_to_date(outside: Outside) -> Freshness:
     )
     index.catch_up(outside)
     return freshness
+
+
+def _ask_for_the_rest(tree: Tree, freshness: Freshness, embedded: tuple[int, int] | None) -> None:
+    """Have the background do what is left to do, unless it is at it."""
+    if not tree.working and (not freshness.complete or (embedded is not None and embedded[0] < embedded[1])):
+        tree.wanted.set()
 
 
 def _scope(type: str, module: str | None) -> Scope:
