@@ -16,7 +16,6 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from shopfloor.errors import Unavailable
 
@@ -28,7 +27,6 @@ DIMENSIONS = 384
 VERSION = 1
 """Of the graph that is built here; another number builds it again."""
 
-LAYERS, HEADS, WIDTH, POSITIONS = 6, 12, 384, 512
 _FETCH_SECONDS = 600
 
 Progress = Callable[[str, float], None]
@@ -147,121 +145,6 @@ def _put(built: Path, target: Path) -> None:
 
 
 def _build(weights: Path, target: Path) -> None:
-    """The graph with eight-bit weights, as onnxruntime runs it."""
-    import onnx  # noqa: PLC0415 - heavy, and needed once
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
-    from safetensors.numpy import load_file  # noqa: PLC0415
+    from shopfloor.gateways import graph  # noqa: PLC0415 - heavy, and needed once
 
-    plain = target.with_suffix(".plain.onnx")
-    onnx.save(_Graph(load_file(str(weights))).made(), str(plain))
-    quantize_dynamic(plain, target, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul"], per_channel=True)
-    plain.unlink()
-
-
-class _Graph:
-    """BERT as ONNX: ids and mask in, one normalised vector for each text out."""
-
-    def __init__(self, weights: dict[str, Any]) -> None:
-        from onnx import helper, numpy_helper  # noqa: PLC0415 - heavy, and needed once
-
-        self._helper = helper
-        self._numpy = numpy_helper
-        self._weights = weights
-        self._nodes: list[Any] = []
-        self._constants: dict[str, Any] = {}
-        self._count = 0
-
-    def made(self) -> Any:
-        import numpy as np  # noqa: PLC0415
-        from onnx import TensorProto as types  # noqa: N813, PLC0415
-
-        ids, mask = "input_ids", "attention_mask"
-        wide = self._op("Cast", mask, to=types.FLOAT)
-        hidden = self._embeddings(ids)
-        blocked = self._op("Mul", self._op("Sub", self._value(1.0), wide), self._value(-1e9))
-        blocked = self._op("Unsqueeze", blocked, self._constant("axes12", np.array([1, 2], dtype=np.int64)))
-        for layer in range(LAYERS):
-            hidden = self._layer(f"encoder.layer.{layer}", hidden, blocked)
-        weight = self._op("Unsqueeze", wide, self._constant("axis2", np.array([2], dtype=np.int64)))
-        axis1 = self._constant("axis1", np.array([1], dtype=np.int64))
-        summed = self._op("ReduceSum", self._op("Mul", hidden, weight), axis1, keepdims=0)
-        count = self._op("ReduceSum", weight, axis1, keepdims=0)
-        self._op("LpNormalization", self._op("Div", summed, count), output="vector", axis=1, p=2)
-        inputs = [self._helper.make_tensor_value_info(name, types.INT64, ["texts", "tokens"]) for name in (ids, mask)]
-        outputs = [self._helper.make_tensor_value_info("vector", types.FLOAT, ["texts", DIMENSIONS])]
-        graph = self._helper.make_graph(self._nodes, NAME, inputs, outputs, list(self._constants.values()))
-        return self._helper.make_model(graph, opset_imports=[self._helper.make_opsetid("", 20)], ir_version=9)
-
-    def _embeddings(self, ids: str) -> str:
-        import numpy as np  # noqa: PLC0415
-
-        words = self._op("Gather", self._weight("embeddings.word_embeddings.weight"), ids)
-        places = self._weights["embeddings.position_embeddings.weight"][:POSITIONS]
-        places = places + self._weights["embeddings.token_type_embeddings.weight"][0]
-        length = self._op("Slice", self._op("Shape", ids), self._ints("one", 1), self._ints("two", 2))
-        first = self._op(
-            "Slice",
-            self._constant("places", places.astype(np.float32)),
-            self._ints("zero", 0),
-            length,
-            self._ints("zero", 0),
-        )
-        return self._norm("embeddings.LayerNorm", self._op("Add", words, first))
-
-    def _layer(self, name: str, hidden: str, blocked: str) -> str:
-        attended = self._attention(f"{name}.attention", hidden, blocked)
-        inner = self._op("Gelu", self._linear(f"{name}.intermediate.dense", attended))
-        out = self._linear(f"{name}.output.dense", inner)
-        return self._norm(f"{name}.output.LayerNorm", self._op("Add", out, attended))
-
-    def _attention(self, name: str, hidden: str, blocked: str) -> str:
-        split = self._ints("split", 0, 0, HEADS, WIDTH // HEADS)
-        query, key, value = (
-            self._op("Reshape", self._linear(f"{name}.self.{part}", hidden), split)
-            for part in ("query", "key", "value")
-        )
-        scores = self._op(
-            "MatMul", self._op("Transpose", query, perm=[0, 2, 1, 3]), self._op("Transpose", key, perm=[0, 2, 3, 1])
-        )
-        scaled = self._op("Mul", scores, self._value((WIDTH / HEADS) ** -0.5))
-        shares = self._op("Softmax", self._op("Add", scaled, blocked), axis=-1)
-        mixed = self._op(
-            "Transpose", self._op("MatMul", shares, self._op("Transpose", value, perm=[0, 2, 1, 3])), perm=[0, 2, 1, 3]
-        )
-        joined = self._op("Reshape", mixed, self._ints("join", 0, 0, WIDTH))
-        out = self._linear(f"{name}.output.dense", joined)
-        return self._norm(f"{name}.output.LayerNorm", self._op("Add", out, hidden))
-
-    def _linear(self, name: str, given: str) -> str:
-        import numpy as np  # noqa: PLC0415
-
-        weight = self._constant(f"{name}.transposed", np.ascontiguousarray(self._weights[f"{name}.weight"].T))
-        return self._op("Add", self._op("MatMul", given, weight), self._weight(f"{name}.bias"))
-
-    def _norm(self, name: str, given: str) -> str:
-        scale, bias = self._weight(f"{name}.weight"), self._weight(f"{name}.bias")
-        return self._op("LayerNormalization", given, scale, bias, axis=-1, epsilon=1e-12)
-
-    def _weight(self, name: str) -> str:
-        return self._constant(name, self._weights[name])
-
-    def _value(self, number: float) -> str:
-        import numpy as np  # noqa: PLC0415
-
-        return self._constant(f"value{number}", np.array(number, dtype=np.float32))
-
-    def _ints(self, name: str, *numbers: int) -> str:
-        import numpy as np  # noqa: PLC0415
-
-        return self._constant(name, np.array(numbers, dtype=np.int64))
-
-    def _constant(self, name: str, value: Any) -> str:
-        if name not in self._constants:
-            self._constants[name] = self._numpy.from_array(value, name)
-        return name
-
-    def _op(self, kind: str, *given: str, output: str | None = None, **attributes: Any) -> str:
-        self._count += 1
-        name = output or f"{kind}_{self._count}"
-        self._nodes.append(self._helper.make_node(kind, given, [name], name=f"node_{self._count}", **attributes))
-        return name
+    graph.build(weights, target)
