@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shopfloor.app import Floor, build, issue_operator_token, prepare_data_folder
@@ -39,7 +40,7 @@ _log = logging.getLogger("shopfloor.server")
 async def embedded(floor: Floor, host: str, port: int) -> AsyncIterator[str]:
     """Serve inside a host program; gives the URL once it is listening."""
     with listening(host, port) as bound:
-        server = _Embedded(_config(floor))
+        server = _Embedded(configured(http.application(floor)))
         serving = asyncio.create_task(server.serve(sockets=[bound]))
         try:
             while not server.started:
@@ -66,7 +67,8 @@ def serve(settings: Settings, ready: Callable[[Floor, str], None]) -> None:
                 note(url)
                 operator_token(floor)
                 floor.start("serve", url)
-                _Announced(_config(floor), floor, lambda: ready(floor, url)).run(sockets=[bound])
+                server = _Announced(configured(http.application(floor)), floor, lambda: ready(floor, url))
+                server.run(sockets=[bound])
         finally:
             _stop(floor)
 
@@ -181,9 +183,10 @@ def url_of(bound: socket.socket) -> str:
     return f"http://{name}:{port}"
 
 
-def _config(floor: Floor) -> uvicorn.Config:
+def configured(app: ASGIApp) -> uvicorn.Config:
+    """How an application is served."""
     return uvicorn.Config(
-        http.application(floor),
+        app,
         http=_Protocol,
         ws="none",
         loop="uvloop",
