@@ -56,7 +56,11 @@ class Mind:
             self._call("task-update", id=task[0], status="completed"),
             self._call("iteration-summary", summary=f"did {task[0]}"),
             self._call("task-next"),
-            *([self._call("session-complete")] if len(self._results) > 5 and "No task remains" in self._results[5] else []),
+            *(
+                [self._call("session-complete")]
+                if len(self._results) > 5 and "No task remains" in self._results[5]
+                else []
+            ),
         ]
 
     def _call(self, tool: str, **arguments: Any) -> Reply:
@@ -74,10 +78,10 @@ class Mind:
 class Api(BaseHTTPRequestHandler):
     """POST /v1/chat/completions, with and without a stream."""
 
-    def do_GET(self) -> None:  # noqa: N802 - the name is given from outside
+    def do_GET(self) -> None:
         self._send("application/json", json.dumps({"object": "list", "data": [{"id": "scripted", "object": "model"}]}))
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         tools = [tool["function"]["name"] for tool in asked.get("tools") or []]
         reply = Mind(asked["messages"], tools).reply()
@@ -110,7 +114,11 @@ def _message(reply: Reply) -> dict[str, Any]:
     if isinstance(reply, str):
         return {"role": "assistant", "content": reply}
     call = {"name": reply[0], "arguments": json.dumps(reply[1])}
-    return {"role": "assistant", "content": None, "tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": call}]}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": call}],
+    }
 
 
 def _reason(reply: Reply) -> str:
@@ -122,7 +130,14 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
 def _whole(reply: Reply) -> dict[str, Any]:
     choice = {"index": 0, "message": _message(reply), "finish_reason": _reason(reply)}
-    return {"id": "1", "object": "chat.completion", "created": 1, "model": "scripted", "choices": [choice], "usage": USAGE}
+    return {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "scripted",
+        "choices": [choice],
+        "usage": USAGE,
+    }
 
 
 def _events(reply: Reply) -> list[str]:

@@ -58,7 +58,10 @@ def test_opencode_works_a_specification_off(project: Project, model: str, tmp_pa
         "share": "disabled",
     }
     monkeypatch.setenv("OPENCODE_CONFIG_CONTENT", json.dumps(settings))
-    for name, folder in [("HOME", "home"), *((f"XDG_{kind}_HOME", kind) for kind in ("DATA", "CONFIG", "CACHE", "STATE"))]:
+    for name, folder in [
+        ("HOME", "home"),
+        *((f"XDG_{kind}_HOME", kind) for kind in ("DATA", "CONFIG", "CACHE", "STATE")),
+    ]:
         (tmp_path / folder).mkdir(exist_ok=True)
         monkeypatch.setenv(name, str(tmp_path / folder))
     run = project.popen(
@@ -77,4 +80,4 @@ def test_opencode_works_a_specification_off(project: Project, model: str, tmp_pa
 
 
 def _verify() -> str:
-    return f"{sys.executable} -c \"import pathlib; [pathlib.Path(n).read_text() for n in {list(FILES)!r}]\""
+    return f'{sys.executable} -c "import pathlib; [pathlib.Path(n).read_text() for n in {list(FILES)!r}]"'

@@ -105,7 +105,10 @@ class Agent:
             case "initialize":
                 if BEHAVIOUR == "hangs_at_start":
                     time.sleep(FOREVER)
-                capabilities = {"loadSession": BEHAVIOUR in ("loads", "fails_to_load"), "mcpCapabilities": {"http": True}}
+                capabilities = {
+                    "loadSession": BEHAVIOUR in ("loads", "fails_to_load"),
+                    "mcpCapabilities": {"http": True},
+                }
                 result: dict[str, Any] = {"protocolVersion": 1, "agentCapabilities": capabilities}
                 if BEHAVIOUR == "speaks_another_version":
                     result["protocolVersion"] = 99
@@ -138,7 +141,9 @@ class Agent:
             answer = "end_turn"
         self.send(id=id, result=answer if isinstance(answer, dict) else {"stopReason": answer})
         if BEHAVIOUR == "late":
-            self.update(session, sessionUpdate="agent_message_chunk", content={"type": "text", "text": "one more thing"})
+            self.update(
+                session, sessionUpdate="agent_message_chunk", content={"type": "text", "text": "one more thing"}
+            )
             self.update("session-of-nobody", sessionUpdate="usage_update", used=5, size=10)
 
 
@@ -151,18 +156,33 @@ class Turn:
     # The well-behaved one
 
     def good(self) -> str:
-        _, listed = self.tools.call("task-list")
-        if listed.startswith("There are no tasks"):
+        if "planning iteration" in self.text:
             self.plan()
-        else:
+        elif not self.sum_up_what_was_cut_off():
             self.work()
         return "end_turn"
 
     def plan(self) -> None:
+        """Write down what is not there yet: the iteration may have been cut off before."""
         wanted = re.findall(r"^- make (\S+)$", self.text, re.MULTILINE)
-        self.tools.call("task-add", tasks=[{"content": f"make {name}"} for name in wanted])
-        self.tools.call("note-add", notes=[{"content": f"{len(wanted)} files are wanted", "type": "decision"}])
+        _, listed = self.tools.call("task-list")
+        missing = [{"content": f"make {name}"} for name in wanted if f"make {name}" not in listed]
+        if missing:
+            self.tools.call("task-add", tasks=missing)
+        note = f"{len(wanted)} files are wanted"
+        if note not in self.tools.call("note-list")[1]:
+            self.tools.call("note-add", notes=[{"content": note, "type": "decision"}])
         self.tools.call("iteration-summary", summary=f"planned {len(wanted)} tasks")
+
+    def sum_up_what_was_cut_off(self) -> bool:
+        """Whether this iteration had done its task before it was cut off, and only its summary was missing."""
+        if "begun before and cut off" not in self.text:
+            return False
+        for task in re.findall(r"(TAS-\d+) \[completed", self.tools.call("task-list")[1]):
+            if f"did {task}" not in self.text:
+                self.tools.call("iteration-summary", summary=f"did {task}")
+                return True
+        return False
 
     def work(self, write: bool = True) -> None:
         _, found = self.tools.call("task-next")
@@ -211,9 +231,7 @@ class Turn:
     def floods(self) -> str:
         text = "x" * 60_000
         while True:
-            self.agent.update(
-                self.session, sessionUpdate="agent_message_chunk", content={"type": "text", "text": text}
-            )
+            self.agent.update(self.session, sessionUpdate="agent_message_chunk", content={"type": "text", "text": text})
 
     def endless_line(self) -> str:
         while True:
@@ -225,7 +243,9 @@ class Turn:
         return self.good()
 
     def nonsense(self) -> str:
-        self.agent.raw('hello there\n[1, 2]\n42\nnull\n{"id": [], "result": 1}\n{"half": \n\n{"id": 99999, "result": {}}\n')
+        self.agent.raw(
+            'hello there\n[1, 2]\n42\nnull\n{"id": [], "result": 1}\n{"half": \n\n{"id": 99999, "result": {}}\n'
+        )
         self.agent.raw('{"jsonrpc": "2.0", "method": "session/update"}\n')
         self.agent.raw('{"jsonrpc": "2.0", "method": "session/update", "params": {"update": {"sessionUpdate": 7}}}\n')
         return self.good()

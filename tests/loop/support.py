@@ -23,7 +23,7 @@ AGENT = Path(__file__).with_name("agent.py")
 PATIENCE = 60.0
 FILES = ("one.txt", "two.txt", "three.txt")
 SPEC = "# Files\n\n" + "".join(f"- make {name}\n" for name in FILES)
-VERIFY = f"{sys.executable} -c \"import pathlib; [pathlib.Path(n).read_text() for n in {list(FILES)!r}]\""
+VERIFY = f'{sys.executable} -c "import pathlib; [pathlib.Path(n).read_text() for n in {list(FILES)!r}]"'
 
 
 @dataclass
@@ -55,12 +55,16 @@ class Project:
 
     def start(self, behaviour: str, *options: str, verify: str | None = VERIFY, name: str = "run") -> Started:
         """A run that has begun."""
+        return Started(self.popen(*self.start_words(behaviour, *options, verify=verify, name=name)))
+
+    def start_words(self, behaviour: str, *options: str, verify: str | None = VERIFY, name: str = "run") -> list[str]:
+        """The command that begins a run."""
         words = ["run", "--spec", str(self.root / "SPEC.md"), "--name", name, "--headless"]
         words += ["--agent", f"{sys.executable} {AGENT} {behaviour}"]
         if "--grace" not in options:
             words += ["--grace", "2s"]
         words += ["--verify", verify] if verify else []
-        return Started(self.popen(*words, *options))
+        return [*words, *options]
 
     def resume(self, *options: str, name: str = "run") -> Started:
         return Started(self.popen("run", "--resume", name, "--headless", *options))
@@ -79,7 +83,13 @@ class Project:
     def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
         """A command, run to its end."""
         return subprocess.run(
-            self.command(*words), env=self.environment, cwd=self.root, capture_output=True, text=True, timeout=PATIENCE
+            self.command(*words),
+            env=self.environment,
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
         )
 
     @contextmanager

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
 
 import pytest
 
-from tests.loop.support import FILES, Project, until
+from tests.loop.support import FILES, Project, Ran, until
 
 DONE = [(f"make {name}", "completed") for name in FILES]
 MADE = {name: f"content of {name}\n" for name in FILES}
 
 
-def test_a_good_agent_goes_from_planning_to_verified_completion(project: Project):
-    ran = project.run("good")
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, Ran]:
+    """A project in which a good agent has done everything."""
+    project = Project(tmp_path_factory.mktemp("good") / "project")
+    return project, project.run("good", "--extra", "Be brief.")
+
+
+def test_a_good_agent_goes_from_planning_to_verified_completion(good: tuple[Project, Ran]):
+    project, ran = good
     assert (ran.code, ran.named("run_ended")[0]["state"]) == (0, "completed")
     assert project.tasks() == DONE
     assert project.made() == MADE
@@ -27,25 +35,31 @@ def test_a_good_agent_goes_from_planning_to_verified_completion(project: Project
     assert "all of 3 tasks are settled and 1 acceptance commands passed" in (row.reason or "")
 
 
-def test_the_prompt_plans_first_and_then_carries_tasks_notes_and_history(project: Project):
-    project.run("good", "--extra", "Be brief.")
+def test_the_prompt_plans_first_and_then_carries_tasks_notes_and_history(good: tuple[Project, Ran]):
+    project, _ = good
     first, second, *_, last = [facts["text"] for facts in project.journal("session/prompt")]
-    assert "planning iteration" in first and "There are no tasks yet." in first and "Be brief." in first
+    assert "planning iteration" in first
+    assert "There are no tasks yet." in first
+    assert "Be brief." in first
     assert "planning iteration" not in second
-    assert "TAS-1 [remaining, priority 2] make one.txt" in second and "3 files are wanted" in second
-    assert "Iteration 0: planned 3 tasks" in second and "Iteration 2: did TAS-2" in last
+    assert "TAS-1 [remaining, priority 2] make one.txt" in second
+    assert "3 files are wanted" in second
+    assert "Iteration 0: planned 3 tasks" in second
+    assert "Iteration 2: did TAS-2" in last
     for section in ("## Rules", "## Workflow", "## If Stuck", "## Subagents"):
         assert section in first
-    assert "shopfloor tool" not in first and "shopfloor run" not in first
+    assert "shopfloor tool" not in first
+    assert "shopfloor run" not in first
 
 
-def test_the_agent_gets_its_tools_as_an_http_server_with_a_list_of_headers(project: Project):
-    project.run("good")
+def test_the_agent_gets_its_tools_as_an_http_server_with_a_list_of_headers(good: tuple[Project, Ran]):
+    project, _ = good
     servers = project.journal("session/new")[0]["mcpServers"]
     assert len(servers) == 1
     server = servers[0]
     assert (server["type"], server["name"]) == ("http", "shopfloor")
-    assert server["url"].startswith("http://127.0.0.1:") and server["url"].endswith("/mcp")
+    assert server["url"].startswith("http://127.0.0.1:")
+    assert server["url"].endswith("/mcp")
     assert isinstance(server["headers"], list)
     assert [sorted(header) for header in server["headers"]] == [["name", "value"]]
 
@@ -65,7 +79,9 @@ def test_an_agent_that_ignores_the_end_of_its_input_and_signals_is_ended(project
 def test_an_agent_that_dies_is_started_again_until_it_is_no_use(project: Project):
     ran = project.run("dies")
     assert ran.code == 5
-    assert ran.reason.startswith("the same failure came 4 times: the agent ended with exit code 3 during session/prompt")
+    assert ran.reason.startswith(
+        "the same failure came 4 times: the agent ended with exit code 3 during session/prompt"
+    )
     assert "shopfloor run --resume run" in ran.reason
     assert [each.outcome for each in project.iterations()] == ["failed"] * 4
 
@@ -73,7 +89,8 @@ def test_an_agent_that_dies_is_started_again_until_it_is_no_use(project: Project
 def test_an_agent_that_cannot_start_uses_up_no_iteration(project: Project):
     ran = project.run("dies_at_start")
     assert ran.code == 5
-    assert "exit code 9" in ran.reason and "no such model" in ran.reason
+    assert "exit code 9" in ran.reason
+    assert "no such model" in ran.reason
     assert project.iterations() == []
 
 
@@ -127,7 +144,8 @@ def test_an_endless_line_is_named_and_stopped(project: Project):
 def test_a_lie_about_completion_ends_no_run(project: Project):
     ran = project.run("lies")
     assert ran.code == 4
-    assert "not verified" in ran.reason and "exit code 1" in ran.reason
+    assert "not verified" in ran.reason
+    assert "exit code 1" in ran.reason
     said = project.journal("session-complete")
     assert not any(facts["good"] for facts in said)
     assert said[0]["said"].startswith("error: TAS-2 is remaining\n")
@@ -209,6 +227,26 @@ def test_an_interrupted_run_says_so(project: Project):
     until(lambda: project.journal("session/prompt"))
     run.process.send_signal(signal.SIGINT)
     assert run.finish()[0] == 130
+
+
+def test_a_stop_does_not_wait_for_a_silent_agent(project: Project):
+    run = project.start("hangs_at_start", "--handshake", "50s", "--grace", "1s")
+    run.until("run_started")
+    time.sleep(0.5)
+    began = time.monotonic()
+    run.process.send_signal(signal.SIGTERM)
+    assert run.finish()[0] == 0
+    assert time.monotonic() - began < 20
+    assert project.row().state == "stopped"
+
+
+def test_a_stop_does_not_wait_for_a_verification(project: Project):
+    run = project.start("good", verify=f"{sys.executable} -c 'import time; time.sleep(1000)'")
+    until(lambda: project.journal("session/prompt")[3:])
+    began = time.monotonic()
+    run.process.send_signal(signal.SIGTERM)
+    assert run.finish()[0] == 0
+    assert time.monotonic() - began < 30
 
 
 def test_a_second_signal_does_not_wait(project: Project):

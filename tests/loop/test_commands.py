@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from shopfloor.cli import app
+from shopfloor.repositories.work import Work
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.usecases import loops
+
+
+def _create(name: str, work: Work) -> None:
+    loops.create(work, name, spec="", project="", options="{}")
 
 
 @pytest.fixture
@@ -18,7 +24,7 @@ def tool(tmp_path: Path):
     """Runs `shopfloor tool` and gives its exit code and its output."""
     shopfloor = Shopfloor(Settings(project=tmp_path))
     for name in ("first", "second"):
-        shopfloor.floor.administer(lambda work, name=name: loops.create(work, name, spec="", project="", options="{}"))
+        shopfloor.floor.administer(partial(_create, name))
     shopfloor.close()
 
     def run(*words: str) -> tuple[int, str]:

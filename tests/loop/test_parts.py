@@ -22,6 +22,7 @@ from shopfloor.runner.files import ProjectFiles, closed
 from shopfloor.runner.options import RunOptions, read_options
 from shopfloor.runner.view import JsonLines, LiveView
 from shopfloor.settings import PermissionRule, Settings
+from tests.loop.support import until
 
 anyio = pytest.mark.anyio
 
@@ -36,7 +37,9 @@ def anyio_backend() -> str:
 
 @anyio
 async def test_a_command_is_an_argument_vector_and_sees_no_shell(tmp_path: Path):
-    outcome = await processes.run([sys.executable, "-c", "import sys; print(sys.argv[1])", "$HOME; id"], tmp_path, seconds=20)
+    outcome = await processes.run(
+        [sys.executable, "-c", "import sys; print(sys.argv[1])", "$HOME; id"], tmp_path, seconds=20
+    )
     assert (outcome.code, outcome.said) == (0, "$HOME; id")
 
 
@@ -54,8 +57,7 @@ async def test_a_keeper_whose_runner_is_gone_ends_everything(tmp_path: Path):
     marker = tmp_path / "pid"
     script = f"import os, time; open({str(marker)!r}, 'w').write(str(os.getpid())); time.sleep(1000)"
     child = await processes.start([sys.executable, "-c", script], tmp_path, grace=1)
-    while not marker.exists() or not marker.read_text():
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(until, lambda: marker.exists() and marker.read_text())
     child.let_go()
     assert await child.wait() == 128 + 15
     with pytest.raises(ProcessLookupError):
@@ -72,7 +74,7 @@ async def test_settings_of_the_floor_are_not_inherited(tmp_path: Path, monkeypat
 @anyio
 async def test_verification_stops_at_the_first_failure(tmp_path: Path):
     good, bad = [sys.executable, "-c", ""], [sys.executable, "-c", "print('oh no'); raise SystemExit(4)"]
-    seen = []
+    seen: list[processes.Outcome] = []
     failing = await verification.failing([good, bad, good], tmp_path, 20, seen.append)
     assert failing is not None
     assert (failing.code, len(seen)) == (4, 2)
@@ -146,19 +148,26 @@ def test_only_regular_files_of_a_modest_size_are_read(tmp_path: Path):
         gate.read("large")
     with pytest.raises(NotFound, match="File not found"):
         gate.read("missing")
-    assert closed("id_ed25519") and not closed(".env.sample")
+    assert closed("id_ed25519")
+    assert not closed(".env.sample")
 
 
 # Permissions
 
 
-def asked(kind: str = "edit", title: str = "t", *paths: str, options: tuple[tuple[str, str], ...] = ()) -> PermissionAsked:
+def asked(
+    kind: str = "edit", title: str = "t", *paths: str, options: tuple[tuple[str, str], ...] = ()
+) -> PermissionAsked:
     return PermissionAsked(kind, title, paths, options)
 
 
 def test_an_option_is_chosen_by_its_kind():
     offered = (("9", "reject_once"), ("3", "allow_always"), ("5", "allow_once"))
-    assert [permissions.choose(asked(options=offered), answer) for answer in ("allow", "always", "deny")] == ["5", "3", "9"]
+    assert [permissions.choose(asked(options=offered), answer) for answer in ("allow", "always", "deny")] == [
+        "5",
+        "3",
+        "9",
+    ]
     assert permissions.choose(asked(options=(("3", "allow_always"),)), "allow") == "3"
     assert permissions.choose(asked(options=(("3", "allow_always"),)), "deny") is None
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.loop.support import FILES, Project, until
+from tests.loop.support import FILES, Project, Started, until
 
 SEED = int(os.environ.get("LOOP_TEST_SEED", "0")) or random.randrange(1_000_000)
 
@@ -67,53 +69,73 @@ def test_what_was_never_begun_cannot_be_resumed(project: Project):
     assert (code, err.splitlines()[0]) == (1, "shopfloor: There is no run 'nobody'")
 
 
+@dataclass(frozen=True)
+class Undisturbed:
+    """What an undisturbed run leaves, and how long it takes from its start to its end."""
+
+    state: dict[str, object]
+    seconds: float
+
+
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     project = Project(tmp_path_factory.mktemp("undisturbed") / "project")
-    assert project.run("slow").code == 0
-    return final_state(project)
+    run = project.start("slow")
+    run.until("run_started")
+    began = time.monotonic()
+    assert run.finish()[0] == 0
+    return Undisturbed(final_state(project), time.monotonic() - began)
 
 
-def test_five_kills_change_nothing(tmp_path: Path, undisturbed: dict[str, object]):
+def test_five_kills_change_nothing(tmp_path: Path, undisturbed: Undisturbed):
     _kill_often(tmp_path, 5, undisturbed)
 
 
 @pytest.mark.long
-def test_fifty_kills_change_nothing(tmp_path: Path, undisturbed: dict[str, object]):
+def test_fifty_kills_change_nothing(tmp_path: Path, undisturbed: Undisturbed):
     _kill_often(tmp_path, 50, undisturbed)
 
 
-def _kill_often(tmp_path: Path, times: int, undisturbed: dict[str, object]) -> None:
-    """Kill runs at random moments until so many kills have hit, and compare each run's end."""
+def _kill_often(tmp_path: Path, times: int, undisturbed: Undisturbed) -> None:
+    """Kill runs at random moments until so many kills have hit, and compare each run's end. Most kills come while the
+    run goes on, some while it starts."""
     chance = random.Random(SEED)
     hits, round = 0, 0
     while hits < times:
         round += 1
         project = Project(tmp_path / f"round-{round}")
-        process = project.start("slow").process
-        while not _ends_within(process, chance.uniform(0.2, 3.5)):
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
+        run = project.start("slow")
+        while hits < times and not _ends_before(run, chance, undisturbed.seconds):
+            run.process.send_signal(signal.SIGKILL)
+            run.process.communicate()
             hits += 1
-            until(lambda project=project: not project.left_over())
-            known = _exists(project)
-            process = (project.resume() if known else project.start("slow")).process
-            if hits >= times:
-                break
-        process.communicate(timeout=60)
-        assert process.returncode == 0, f"seed {SEED}, round {round}"
-        assert final_state(project) == undisturbed, f"seed {SEED}, round {round}"
-        until(lambda project=project: not project.left_over())
+            _all_gone(project)
+            run = project.resume() if _exists(project) else project.start("slow")
+        code, out, err = run.finish()
+        assert code == 0, f"seed {SEED}, round {round}: {out}\n{err}"
+        assert final_state(project) == undisturbed.state, f"seed {SEED}, round {round}"
+        _all_gone(project)
     print(f"{hits} kills over {round} runs, seed {SEED}", file=sys.stderr)
 
 
-def _ends_within(process, seconds: float) -> bool:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if process.poll() is not None:
-            return True
-        time.sleep(0.005)
-    return False
+def _ends_before(run: Started, chance: random.Random, seconds: float) -> bool:
+    """Whether the run ended by itself before a random moment."""
+    if chance.random() < 0.2:
+        return _ends_within(run, chance.uniform(0, 1.5))
+    run.until("run_started")
+    return _ends_within(run, chance.uniform(0, seconds))
+
+
+def _ends_within(run: Started, seconds: float) -> bool:
+    try:
+        run.process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _all_gone(project: Project) -> None:
+    until(lambda: not project.left_over())
 
 
 def _exists(project: Project) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from shopfloor.domain.actors import Kind, Principal
+from shopfloor.domain.loops import Run, RunState
+from shopfloor.repositories.work import Work
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.usecases import loops
@@ -34,39 +37,50 @@ def begun(root: Path, *names: str) -> tuple[Shopfloor, dict[str, str]]:
     )
     tokens = {}
     for name in names:
-        shopfloor.floor.administer(lambda work, name=name: loops.create(work, name, spec="", project="", options="{}"))
-        tokens[name] = shopfloor.floor.administer(lambda work, name=name: loops.drive(work, name, "{}"))[1]
+        shopfloor.floor.administer(partial(_create, name))
+        tokens[name] = shopfloor.floor.administer(partial(_drive, name))[1]
     return shopfloor, tokens
+
+
+def _create(name: str, work: Work) -> Run:
+    return loops.create(work, name, spec="", project="", options="{}")
+
+
+def _drive(name: str, work: Work) -> tuple[Run, str]:
+    return loops.drive(work, name, "{}")
 
 
 async def test_every_tool_works_over_http_with_the_official_client(tmp_path: Path):
     shopfloor, tokens = await asyncio.to_thread(begun, tmp_path, "r")
     async with shopfloor.serving() as url:
         client = create_mcp_http_client(headers={"Authorization": f"Bearer {tokens['r']}"})
-        async with client, streamable_http_client(f"{url}/mcp", http_client=client) as streams:
-            async with ClientSession(streams[0], streams[1]) as session:
-                await session.initialize()
-                assert {tool.name for tool in (await session.list_tools()).tools} == {
-                    "task-add", "task-update", "task-list", "task-next", "note-add", "note-list",
-                    "iteration-summary", "session-complete",
-                }  # fmt: skip
+        async with (
+            client,
+            streamable_http_client(f"{url}/mcp", http_client=client) as streams,
+            ClientSession(streams[0], streams[1]) as session,
+        ):
+            await session.initialize()
+            assert {tool.name for tool in (await session.list_tools()).tools} == {
+                "task-add", "task-update", "task-list", "task-next", "note-add", "note-list",
+                "iteration-summary", "session-complete",
+            }  # fmt: skip
 
-                async def call(name: str, **arguments: Any) -> tuple[bool, str]:
-                    result = await session.call_tool(name, arguments)
-                    return bool(result.is_error), result.content[0].text  # type: ignore[union-attr]
+            async def call(name: str, **arguments: Any) -> tuple[bool, str]:
+                result = await session.call_tool(name, arguments)
+                return bool(result.is_error), result.content[0].text  # type: ignore[union-attr]
 
-                added = await call("task-add", tasks=[{"content": "a"}])
-                assert added == (False, "Added TAS-1 [remaining, priority 2] a")
-                assert await call("task-next") == (False, "TAS-1 [remaining, priority 2]\na")
-                assert (await call("session-complete"))[0] is True
-                assert (await call("task-update", id="TAS-1", status="completed"))[0] is False
-                assert (await call("task-list"))[1].startswith("completed (1):")
-                assert (await call("note-add", notes=[{"content": "n", "type": "tip"}]))[1].startswith("Added NOT-1")
-                assert (await call("note-list"))[1].startswith("NOT-1")
-                assert (await call("iteration-summary", summary="s"))[0] is False
-                error, text = await call("iteration-summary", summary="s")
-                assert (error, text.startswith("error: ")) == (True, True)
-                assert (await call("session-complete"))[0] is False
+            added = await call("task-add", tasks=[{"content": "a"}])
+            assert added == (False, "Added TAS-1 [remaining, priority 2] a")
+            assert await call("task-next") == (False, "TAS-1 [remaining, priority 2]\na")
+            assert (await call("session-complete"))[0] is True
+            assert (await call("task-update", id="TAS-1", status="completed"))[0] is False
+            assert (await call("task-list"))[1].startswith("completed (1):")
+            assert (await call("note-add", notes=[{"content": "n", "type": "tip"}]))[1].startswith("Added NOT-1")
+            assert (await call("note-list"))[1].startswith("NOT-1")
+            assert (await call("iteration-summary", summary="s"))[0] is False
+            error, text = await call("iteration-summary", summary="s")
+            assert (error, text.startswith("error: ")) == (True, True)
+            assert (await call("session-complete"))[0] is False
     await asyncio.to_thread(shopfloor.close)
 
 
@@ -77,7 +91,7 @@ async def test_only_its_own_run_is_served(tmp_path: Path):
         assert await asyncio.to_thread(_status, f"{url}/mcp", tokens["other"]) == 401
         assert await asyncio.to_thread(_status, f"{url}/mcp", None) == 401
         await asyncio.to_thread(
-            shopfloor.floor.administer, lambda work: loops.finish(work, "r", loops.RunState.STOPPED, "over")
+            shopfloor.floor.administer, lambda work: loops.finish(work, "r", RunState.STOPPED, "over")
         )
         assert await asyncio.to_thread(_status, f"{url}/mcp", tokens["r"]) == 401
     await asyncio.to_thread(shopfloor.close)

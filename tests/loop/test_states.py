@@ -22,7 +22,7 @@ from shopfloor.runner.states import MOVES, STATES, At
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.usecases import loops
-from tests.loop.support import AGENT
+from tests.loop.support import AGENT, until
 
 pytestmark = pytest.mark.anyio
 
@@ -110,8 +110,7 @@ async def test_between_waits_while_paused(shopfloor: Shopfloor):
     drive = await made(shopfloor)
     await do(shopfloor, lambda work: loops.steer(work, "r", Wanted.PAUSE))
     waiting = asyncio.create_task(states.between(drive))
-    while "paused" not in drive.view.names():  # type: ignore[attr-defined]
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(until, lambda: "paused" in drive.view.names())  # type: ignore[attr-defined]
     assert not waiting.done()
     await do(shopfloor, lambda work: loops.steer(work, "r", Wanted.GO))
     assert await waiting is At.LAUNCH
@@ -120,7 +119,7 @@ async def test_between_waits_while_paused(shopfloor: Shopfloor):
 async def test_between_knows_the_budgets(shopfloor: Shopfloor):
     drive = await made(shopfloor, iterations=1)
     await do(shopfloor, lambda work: loops.begin_iteration(work, "r", 0, retold=False))
-    await do(shopfloor, lambda work: _ended(work))
+    await do(shopfloor, _ended)
     assert await states.between(drive) is At.FINISH
     assert drive.ending == Ending(
         RunState.STOPPED, 3, "the budget of 1 iterations is used up. Go on: shopfloor run --resume r --iterations 2"
@@ -131,7 +130,7 @@ async def test_between_verifies_when_nothing_is_left_to_do(shopfloor: Shopfloor)
     drive = await made(shopfloor)
     await do(shopfloor, lambda work: loops.begin_iteration(work, "r", 0, retold=False))
     await do(shopfloor, lambda work: loops.add_tasks(work, "r", [loops.NewTask("a", "completed")]))
-    await do(shopfloor, lambda work: _ended(work))
+    await do(shopfloor, _ended)
     assert await states.between(drive) is At.VERIFY
     assert await states.verify(drive) is At.FINISH
     assert drive.ending is not None
@@ -144,7 +143,7 @@ async def test_a_blocked_task_without_any_command_is_not_done(shopfloor: Shopflo
     await do(shopfloor, lambda work: loops.begin_iteration(work, "r", 0, retold=False))
     await do(shopfloor, lambda work: loops.add_tasks(work, "r", [loops.NewTask("a", "blocked")]))
     await do(shopfloor, lambda work: loops.wish_completion(work, "r"))
-    await do(shopfloor, lambda work: _ended(work))
+    await do(shopfloor, _ended)
     assert await states.between(drive) is At.VERIFY
     assert await states.verify(drive) is At.BETWEEN
     assert drive.to_tell == ["The work was checked and is not done yet: TAS-1 is blocked"]
@@ -155,11 +154,11 @@ async def test_between_changes_the_prompt_once_and_then_stops(shopfloor: Shopflo
     drive = await made(shopfloor, no_progress=2)
     for number in range(3):
         await do(shopfloor, lambda work, n=number: loops.begin_iteration(work, "r", n, retold=False))
-        await do(shopfloor, lambda work: _ended(work))
+        await do(shopfloor, _ended)
     assert await states.between(drive) is At.LAUNCH
     assert drive.retold == 2
     await do(shopfloor, lambda work: loops.begin_iteration(work, "r", 3, retold=True))
-    await do(shopfloor, lambda work: _ended(work))
+    await do(shopfloor, _ended)
     assert await states.between(drive) is At.FINISH
     assert drive.ending is not None
     assert (drive.ending.code, "no task has moved in 3 iterations" in drive.ending.reason) == (4, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,9 @@ def test_case_and_outer_space_do_not_tell_contents_apart(text: str, space: str):
 def test_empty_fields_stay_unchanged(call: Call):
     add(call, "a", priority=1)
     assert call("task-update", id="TAS-1") == "Updated TAS-1 [remaining, priority 1] a"
-    assert call("task-update", id="TAS-1", status="", depends_on="", priority=None).endswith("[remaining, priority 1] a")
+    assert call("task-update", id="TAS-1", status="", depends_on="", priority=None).endswith(
+        "[remaining, priority 1] a"
+    )
 
 
 def test_an_update_is_made_whole_or_not_at_all(call: Call):
@@ -159,6 +162,20 @@ def test_one_task_at_a_time_is_in_progress(shopfloor: Shopfloor, call: Call):
     assert call("task-update", id="TAS-1", status="in_progress").startswith("Updated TAS-1")
     begin(shopfloor, "other")
     assert "in_progress" in call("task-add", "other", tasks=[{"content": "x", "status": "in_progress"}])
+
+
+def test_a_race_for_the_one_place_in_progress_has_one_winner(call: Call):
+    add(call, *(f"t{number}" for number in range(8)))
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda n: call("task-update", id=f"TAS-{n}", status="in_progress"), range(1, 9)))
+    assert sum(answer.startswith("Updated") for answer in answers) == 1
+    assert "in_progress (1):" in call("task-list")
+
+
+def test_a_race_to_add_the_same_content_has_one_winner(call: Call):
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda space: add(call, f"{' ' * space}Same"), range(8)))
+    assert sum(answer.startswith("Added") for answer in answers) == 1
 
 
 @pytest.mark.parametrize("end", ["completed", "cancelled"])
@@ -262,7 +279,9 @@ def test_next_says_what_stands_in_the_way(call: Call):
 
 
 def test_notes_are_added_and_listed_by_type(call: Call):
-    answer = call("note-add", notes=[{"content": "use tabs", "type": "tip"}, {"content": "it is slow", "type": "learning"}])
+    answer = call(
+        "note-add", notes=[{"content": "use tabs", "type": "tip"}, {"content": "it is slow", "type": "learning"}]
+    )
     assert answer == "Added NOT-1 [tip, iteration 0] use tabs\nAdded NOT-2 [learning, iteration 0] it is slow"
     assert call("note-list") == "NOT-1 [tip, iteration 0] use tabs\nNOT-2 [learning, iteration 0] it is slow"
     assert call("note-list", type="learning") == "NOT-2 [learning, iteration 0] it is slow"
@@ -296,6 +315,21 @@ def test_an_iteration_has_one_summary(shopfloor: Shopfloor, call: Call):
     refused(call("iteration-summary", summary="  "))
 
 
+def test_a_search_can_ask_for_what_was_written_since(shopfloor: Shopfloor, call: Call):
+    call("note-add", notes=[{"content": "first", "type": "tip"}, {"content": "second", "type": "decision"}])
+    call("iteration-summary", summary="planned")
+    shopfloor.floor.administer(
+        lambda work: loops.end_iteration(work, "r", outcome="ended", failure=None, tokens=0, cost=0, spent=0)
+    )
+    look = shopfloor.floor.look
+    notes = look(lambda work: work.run_talk.notes_since(0, 10))
+    assert [(note.id, note.run, note.content) for note in notes] == [("NOT-1", "r", "first"), ("NOT-2", "r", "second")]
+    assert look(lambda work: work.run_talk.notes_since(notes[-1].created_at + 1, 10)) == []
+    assert look(lambda work: work.run_talk.some_notes([2, 99])) == notes[1:]
+    [(run, iteration)] = look(lambda work: work.runs.summarised_since(0, 10))
+    assert (run, iteration.number, iteration.summary) == ("r", 0, "planned")
+
+
 def test_completion_is_refused_while_a_task_is_open(call: Call):
     add(call, "a", "b")
     assert refused(call("session-complete"))[0] == "TAS-1 is remaining"
@@ -321,12 +355,13 @@ def test_the_runners_verdict_is_the_answer(shopfloor: Shopfloor, call: Call):
 
 
 def test_every_refusal_is_text_with_a_next_step(shopfloor: Shopfloor, call: Call):
-    for tool, arguments in [
+    cases: list[tuple[str, dict[str, Any]]] = [
         ("task-add", {}), ("task-add", {"tasks": []}), ("task-add", {"tasks": "x"}), ("task-add", {"tasks": [{}]}),
         ("task-add", {"tasks": [{"content": "x", "colour": "red"}]}), ("task-add", {"tasks": [{"content": "\x00"}]}),
         ("task-update", {}), ("task-update", {"id": 1}), ("task-list", {"limit": 0}), ("task-next", {"x": 1}),
         ("note-add", {"notes": [{"content": "x"}]}), ("iteration-summary", {}), ("no-such-tool", {}),
-    ]:  # fmt: skip
+    ]  # fmt: skip
+    for tool, arguments in cases:
         answer = shopfloor.answer("loop", tool, arguments, "r")
         assert answer.error is not None, (tool, arguments)
         refused(answer.body)

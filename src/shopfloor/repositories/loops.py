@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from shopfloor.domain.loops import Iteration, Message, Note, Request, Run, RunNotFound, RunState, Wanted
@@ -134,6 +135,17 @@ class Runs:
         )
         return [Iteration(*row) for row in rows]
 
+    def summarised_since(self, at: int, limit: int) -> list[tuple[str, Iteration]]:
+        """Iterations with a summary that ended since then, each with its run, the first to end first."""
+        rows = self._connection.all(
+            f"SELECT run, {_ITERATION} FROM run_iteration WHERE workspace = :workspace AND summary IS NOT NULL"
+            " AND ended_at >= :at ORDER BY ended_at, run, number LIMIT :limit",
+            workspace=self._workspace,
+            at=at,
+            limit=limit,
+        )
+        return [(run, Iteration(*rest)) for run, *rest in rows]
+
 
 class RunTalk:
     """What runs note and ask, and what people answer and say."""
@@ -169,6 +181,28 @@ class RunTalk:
             after=after,
             limit=limit,
             **({} if type is None else {"type": type}),
+        )
+        return [Note(*row) for row in rows]
+
+    def notes_since(self, at: int, limit: int) -> list[Note]:
+        """Notes of all runs that were written since then, oldest first."""
+        rows = self._connection.all(
+            f"SELECT {_NOTE} FROM run_note WHERE workspace = :workspace AND created_at >= :at"
+            " ORDER BY created_at, number LIMIT :limit",
+            workspace=self._workspace,
+            at=at,
+            limit=limit,
+        )
+        return [Note(*row) for row in rows]
+
+    def some_notes(self, numbers: Sequence[int]) -> list[Note]:
+        """Those of these notes that exist."""
+        if not numbers:
+            return []
+        rows = self._connection.all(
+            f"SELECT {_NOTE} FROM run_note WHERE workspace = :workspace"
+            f" AND number IN ({', '.join(str(int(number)) for number in numbers)}) ORDER BY number",
+            workspace=self._workspace,
         )
         return [Note(*row) for row in rows]
 

@@ -164,7 +164,9 @@ class Agent:
         except TimeoutError:
             raise AgentFailed(f"the agent did not answer {method} within {seconds:g} s") from None
         except RequestError as error:
-            raise AgentFailed("\n".join(filter(None, [f"the agent refused {method}: {error}", _plain(error.data)]))) from None
+            raise AgentFailed(
+                "\n".join(filter(None, [f"the agent refused {method}: {error}", _plain(error.data)]))
+            ) from None
         except (ConnectionError, OSError):
             raise await self._ended(method) from None
         return _dict(answer)

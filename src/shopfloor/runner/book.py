@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from shopfloor.domain.loops import Iteration, Message, Request, Run, RunState, Wanted, spell, task_id, topic
 from shopfloor.domain.tasks import BoardKind, State, Task
+from shopfloor.errors import Unavailable
 from shopfloor.repositories.work import Work
 from shopfloor.serving import Shopfloor
 from shopfloor.usecases import loops
@@ -16,6 +17,9 @@ from shopfloor.usecases import loops
 HISTORY = 5
 TEXT_AIM = 20_000
 """Characters of tasks, and of notes, that a prompt carries at most."""
+
+PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""Seconds to wait, one after the other, while the store cannot be reached."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,17 +33,20 @@ class Book:
         self.name = name
 
     async def _write(self, fn: Callable[Concatenate[Work, str, P], T], *arguments: P.args, **named: P.kwargs) -> T:
-        return await asyncio.to_thread(self._floor.administer, lambda work: fn(work, self.name, *arguments, **named))
+        return await self._change(lambda work: fn(work, self.name, *arguments, **named))
+
+    async def _change(self, fn: Callable[[Work], T]) -> T:
+        return await _patiently(self._floor.administer, fn)
 
     async def _read(self, fn: Callable[[Work], T]) -> T:
-        return await asyncio.to_thread(self._floor.look, fn)
+        return await _patiently(self._floor.look, fn)
 
     async def run(self) -> Run:
         return await self._read(lambda work: work.runs.get(self.name))
 
-    async def drive(self, options: str) -> tuple[Run, str]:
+    async def drive(self, options: str, spec: str | None) -> tuple[Run, str]:
         """The run, driven by this process from now on, and a token for its agent."""
-        return await self._write(loops.drive, options)
+        return await self._write(loops.drive, options, spec)
 
     async def next_number(self) -> int:
         return await self._read(lambda work: loops.next_number(work, self.name))
@@ -49,18 +56,14 @@ class Book:
 
     async def opened(self, session: str) -> None:
         """Remember the agent's name for the conversation."""
-        await asyncio.to_thread(
-            self._floor.administer, lambda work: work.runs.change(self.name, work.now, session=session)
-        )
+        await self._change(lambda work: work.runs.change(self.name, work.now, session=session))
 
     async def close(self, *, outcome: str, failure: str | None, tokens: int, cost: int, spent: int) -> None:
         await self._write(loops.end_iteration, outcome=outcome, failure=failure, tokens=tokens, cost=cost, spent=spent)
 
     async def fail(self, number: int, failure: str) -> None:
         """Write down that the work of an iteration did not pass."""
-        await asyncio.to_thread(
-            self._floor.administer, lambda work: work.runs.change_iteration(self.name, number, failure=failure)
-        )
+        await self._change(lambda work: work.runs.change_iteration(self.name, number, failure=failure))
 
     async def iteration(self, number: int) -> Iteration | None:
         return await self._read(lambda work: work.runs.iteration(self.name, number))
@@ -79,6 +82,15 @@ class Book:
 
     async def tasks(self) -> list[Task]:
         return await self._read(lambda work: list(loops.all_tasks(work, self.name)))
+
+    async def current_task(self) -> str:
+        """What the agent works on, as people read it."""
+
+        def found(work: Work) -> Task | None:
+            return loops.next_task(work, self.name).in_progress
+
+        task = await self._read(found)
+        return "-" if task is None else f"{task_id(task.number)} {task.title}"
 
     async def completed_since(self, at: int) -> list[Task]:
         """The tasks that were completed from then on."""
@@ -128,7 +140,7 @@ class Book:
             await self.stirred(mark, min(0.5, until - loop.time()))
 
     async def answer(self, number: int, text: str) -> None:
-        await asyncio.to_thread(self._floor.administer, lambda work: loops.answer(work, number, text))
+        await self._change(lambda work: loops.answer(work, number, text))
 
     def mark(self) -> int:
         return self._floor.wake.mark()
@@ -138,8 +150,19 @@ class Book:
         await self._floor.wake.wait(topic(self.name), mark, seconds)
 
 
+async def _patiently(door: Callable[[Callable[[Work], T]], T], fn: Callable[[Work], T]) -> T:
+    """What `fn` returns; a failure of the store that may pass is sat out for a while."""
+    for pause in PAUSES:
+        try:
+            return await asyncio.to_thread(door, fn)
+        except Unavailable:
+            await asyncio.sleep(pause)
+    return await asyncio.to_thread(door, fn)
+
+
 def _fitting(lines: list[str], empty: str) -> str:
-    kept, size = [], 0
+    kept: list[str] = []
+    size = 0
     for line in lines:
         size += len(line)
         if size > TEXT_AIM:

@@ -22,7 +22,7 @@ from shopfloor.runner.options import RunOptions
 from shopfloor.runner.permissions import ALLOW, ANSWERS, DENY
 from shopfloor.runner.processes import Outcome
 from shopfloor.runner.view import View
-from shopfloor.settings import Settings
+from shopfloor.settings import Moment, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class Drive:
     files: FileGate
     view: View
     at: str = ""
+    task: str = "-"
     agent: Agent | None = None
     session: str | None = None
     iteration: Iteration | None = None
@@ -61,6 +62,7 @@ class Drive:
     verified_after: int | None = None
     to_tell: list[str] = field(default_factory=list)
     ending: Ending | None = None
+    cancelling: bool = False
     in_turn: asyncio.Event = field(default_factory=asyncio.Event)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
     _ended_waiter: asyncio.Task[Any] | None = None
@@ -100,6 +102,7 @@ class Drive:
         while True:
             mark = self.book.mark()
             self.run = await self.book.run()
+            self.task = await self.book.current_task()
             if self.run.wanted is Wanted.STOP:
                 self.stop_as_asked()
             if self.in_turn.is_set() and self.run.wish > self.run.judged:
@@ -159,11 +162,12 @@ class Drive:
         limits.append(f"{int(self.watch.seconds)}/{self.options.iteration_time:g} s")
         if self.options.tokens is not None:
             limits.append(f"{self.run.tokens + self.usage.tokens}/{self.options.tokens} tokens")
-        self.view.show("progress", run=self.name, iteration=self.run.iteration, budget=", ".join(limits))
+        budget = ", ".join(limits)
+        self.view.show("progress", run=self.name, iteration=self.run.iteration, task=self.task, budget=budget)
 
     # The project's hooks
 
-    async def hook(self, moment: str, **facts: Any) -> None:
+    async def hook(self, moment: Moment, **facts: Any) -> None:
         """Run the hooks of a moment; a failing one is shown and stops nothing."""
         known = {"run": self.name, "iteration": self.run.iteration, **facts}
         outcomes, for_agent = await hooks.run(self.settings.hooks, moment, self.project, known)
@@ -212,7 +216,7 @@ class Drive:
         return answer
 
     def _dropped(self) -> bool:
-        return self.ending is not None or not self.in_turn.is_set()
+        return self.cancelling or self.ending is not None or not self.in_turn.is_set()
 
     async def read(self, path: str, line: int | None, limit: int | None) -> str:
         text = await asyncio.to_thread(self.files.read, path)

@@ -10,13 +10,13 @@ from typing import Any
 
 from shopfloor.runner import processes
 from shopfloor.runner.processes import Outcome
-from shopfloor.settings import Hook
+from shopfloor.settings import Hook, Moment
 
 OUTPUT_LIMIT = 8 * 1024
 
 
 async def run(
-    hooks: Mapping[str, Sequence[Hook]], moment: str, folder: Path, facts: Mapping[str, Any]
+    hooks: Mapping[Moment, Sequence[Hook]], moment: Moment, folder: Path, facts: Mapping[str, Any]
 ) -> tuple[list[Outcome], list[str]]:
     """What came of each hook of this moment, and what the agent should read of it."""
     outcomes, for_agent = [], []

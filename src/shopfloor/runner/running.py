@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 from shopfloor.domain.actors import Kind, Principal
 from shopfloor.errors import BadSettings
+from shopfloor.gateways import logs
 from shopfloor.runner import book as books
 from shopfloor.runner import changes, prompt, states
 from shopfloor.runner.acp import Door
@@ -24,6 +26,7 @@ from shopfloor.runner.view import JsonLines, LiveView, View, keys
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 
+LOGS = "runs"
 SIGNALS = {signal.SIGTERM: (0, "it was told to end"), signal.SIGINT: (130, "it was interrupted")}
 
 
@@ -37,53 +40,79 @@ def run(
     headless: bool = False,
 ) -> int:
     """The exit code of a run that was begun, or taken up again, and driven to its end."""
-    name, options = _begun(settings, given, name, spec) if resume is None else _resumed(settings, given, resume)
-    if options.agent is None:
-        raise BadSettings("No agent was named", hint="Say how to start one: --agent 'opencode acp'")
-    template = prompt.load(None if options.template is None else settings.project / options.template)
-    view: View = JsonLines() if headless or not sys.stdout.isatty() else LiveView()
+    text = None if spec is None else _read(spec)
+    if resume is None:
+        options = _checked(settings, read_options(settings.run, given))
+        name = _begun(settings, options, name, spec, text)
+        text = None
+    else:
+        name, kept = _known(settings, resume)
+        options = _checked(settings, read_options(kept.model_dump(), given))
     own = {"profile": settings.run_toolsets, "host": "127.0.0.1", "port": 0}
     served = Settings(**settings.model_dump(exclude_unset=True) | own)
-    with Shopfloor(served, kind="run", only=Principal(Kind.RUN, name)) as shopfloor:
-        return asyncio.run(_run(shopfloor, settings, options, name, template, view)).code
+    view: View = JsonLines() if headless or not sys.stdout.isatty() else LiveView()
+    with _logged(settings, name), Shopfloor(served, kind="run", only=Principal(Kind.RUN, name)) as shopfloor:
+        return asyncio.run(_run(Book(shopfloor, name), shopfloor, settings, options, text, view)).code
 
 
-def _begun(settings: Settings, given: dict[str, Any], name: str | None, spec: Path | None) -> tuple[str, RunOptions]:
-    options = read_options(settings.run, given)
-    if spec is None:
-        raise BadSettings("No specification was named", hint="Begin with --spec FILE, or go on with --resume NAME")
+def _read(spec: Path) -> str:
     try:
-        text = spec.read_text("utf-8")
+        return spec.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadSettings(f"The specification {spec} cannot be read: {error}") from None
-    prompt.load(None if options.template is None else settings.project / options.template)
+
+
+def _checked(settings: Settings, options: RunOptions) -> RunOptions:
+    """The options, if a run can be driven with them."""
     if options.agent is None:
         raise BadSettings("No agent was named", hint="Say how to start one: --agent 'opencode acp'")
+    _template(settings, options)
+    return options
+
+
+def _template(settings: Settings, options: RunOptions) -> str:
+    return prompt.load(None if options.template is None else settings.project / options.template)
+
+
+def _begun(settings: Settings, options: RunOptions, name: str | None, spec: Path | None, text: str | None) -> str:
+    if spec is None or text is None:
+        raise BadSettings("No specification was named", hint="Begin with --spec FILE, or go on with --resume NAME")
     with contextlib.closing(Shopfloor(settings, kind="cli")) as shopfloor:
-        return books.create(shopfloor, name, spec.stem, text, options.model_dump_json()), options
+        return books.create(shopfloor, name, spec.stem, text, options.model_dump_json())
 
 
-def _resumed(settings: Settings, given: dict[str, Any], name: str) -> tuple[str, RunOptions]:
+def _known(settings: Settings, name: str) -> tuple[str, RunOptions]:
     with contextlib.closing(Shopfloor(settings, kind="cli")) as shopfloor:
         known = books.find(shopfloor, name)
-    kept = RunOptions.model_validate_json(known.options).model_dump()
-    return known.name, read_options(kept, given)
+    return known.name, RunOptions.model_validate_json(known.options)
+
+
+@contextmanager
+def _logged(settings: Settings, name: str) -> Iterator[None]:
+    """Log lines go into a file of the run: the screen is the view's."""
+    folder = settings.data / LOGS
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / f"{name}.log").open("a", encoding="utf-8") as stream:
+        logs.set_up("json", settings.log_level, stream)
+        try:
+            yield
+        finally:
+            logging.getLogger().handlers.clear()
 
 
 async def _run(
-    shopfloor: Shopfloor, settings: Settings, options: RunOptions, name: str, template: str, view: View
+    book: Book, shopfloor: Shopfloor, settings: Settings, options: RunOptions, spec: str | None, view: View
 ) -> Ending:
     if options.commit:
         await changes.dirty(settings.project)
-    book = Book(shopfloor, name)
-    known, token = await book.drive(options.model_dump_json())
+    known, token = await book.drive(options.model_dump_json(), spec)
     async with shopfloor.serving() as url:
         drive = Drive(
             book=book,
             run=known,
             options=options,
             settings=settings,
-            template=template,
+            template=_template(settings, options),
             door=Door(f"{url}/mcp", token),
             files=ProjectFiles(settings.project, settings.data),
             view=view,

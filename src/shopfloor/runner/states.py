@@ -59,19 +59,35 @@ MOVES: dict[At, tuple[At, ...]] = {
 }
 
 
+LEFT_AT_ONCE = {At.GREET: At.RECOVER, At.OPEN: At.RECOVER, At.VERIFY: At.BETWEEN}
+"""States that may take long, and where they lead when the run is stopped meanwhile."""
+
+
 async def walk(drive: Drive) -> Ending:
     """How the run ended, after walking from state to state."""
     at = At.START
     while at is not At.END:
         drive.at = at
         try:
-            to = await STATES[at](drive)
+            to = await (_unless_stopped(drive, at) if at in LEFT_AT_ONCE else STATES[at](drive))
         except AgentFailed as error:
             drive.failure, to = error.message, At.RECOVER
         assert to in MOVES[at], f"there is no move from {at} to {to}"
         at = to
     assert drive.ending is not None
     return drive.ending
+
+
+async def _unless_stopped(drive: Drive, at: At) -> At:
+    """The next state; when the run should come to an end, the one that leads there, without waiting for anything."""
+    working = asyncio.ensure_future(STATES[at](drive))
+    await asyncio.wait({working, drive.wakened()}, return_when=asyncio.FIRST_COMPLETED)
+    if working.done():
+        return working.result()
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError, ShopfloorError):
+        await working
+    return LEFT_AT_ONCE[at]
 
 
 async def start(drive: Drive) -> At:
@@ -91,7 +107,10 @@ async def between(drive: Drive) -> At:
     drive.ending = await _exhausted(drive) or await _standing_still(drive)
     if drive.ending is not None:
         return At.FINISH
-    return At.PREPARE if drive.agent is not None and drive.agent.child.alive else At.LAUNCH
+    if drive.agent is not None and drive.agent.child.alive:
+        return At.PREPARE
+    await drive.end_agent()
+    return At.LAUNCH
 
 
 async def _pause(drive: Drive) -> None:
@@ -172,6 +191,7 @@ async def prepare(drive: Drive) -> At:
     drive.iteration, messages = await drive.book.begin(number, retold=bool(drive.retold))
     drive.run = await drive.book.run()
     drive.usage, drive.watch, drive.outcome, drive.failure = Usage(), Stopwatch(), "ended", None
+    drive.cancelling = False
     drive.view.show("iteration_started", run=drive.name, iteration=number, attempt=drive.iteration.attempts)
     await drive.hook("pre_iteration")
     if drive.options.commit:
@@ -256,6 +276,7 @@ def _interrupting(drive: Drive) -> str | None:
 async def _cancel(drive: Drive, answering: asyncio.Task[Any]) -> None:
     """Ask the agent to stop; one that does not is ended. Whatever it answers now counts as cancelled."""
     assert drive.agent is not None and drive.session is not None
+    drive.cancelling = True
     await drive.agent.cancel(drive.session)
     done, _ = await asyncio.wait({answering}, timeout=drive.options.grace)
     if not done:
@@ -274,13 +295,17 @@ def _read_answer(drive: Drive, answer: dict[str, Any]) -> None:
 
 async def recover(drive: Drive) -> At:
     """What went wrong is written down and the agent's process is gone."""
+    stopped = drive.ending is not None and drive.failure is None
     failure = drive.failure or "the agent failed"
-    drive.view.show("agent_failed", run=drive.name, failure=failure)
     await drive.end_agent()
-    await drive.hook("on_error", failure=failure)
+    if not stopped:
+        drive.view.show("agent_failed", run=drive.name, failure=failure)
+        await drive.hook("on_error", failure=failure)
     if drive.iteration is not None:
-        drive.outcome = "failed"
+        drive.outcome = "cancelled" if stopped else "failed"
         return At.CLOSE
+    if stopped:
+        return At.BETWEEN
     drive.launches += 1
     if drive.launches >= LAUNCHES:
         drive.ending = drive.ending or Ending(RunState.FAILED, 5, drive.how_to_go_on(failure))

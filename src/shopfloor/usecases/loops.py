@@ -298,7 +298,7 @@ def judge(work: Work, run: str, wish: int, verdict: str | None) -> None:
 
 def is_driven(work: Work, run: Run) -> bool:
     """Whether a process drives the run right now."""
-    return run.process is not None and any(process.id == run.process for process in work.processes.all())
+    return run.process is not None and processes.lives(work, run.process)
 
 
 # Driving
@@ -334,8 +334,9 @@ def free_name(work: Work, wanted: str) -> str:
     raise InvalidInput(f"there are too many runs called {base}", hint="Choose a name with --name")
 
 
-def drive(work: Work, name: str, options: str) -> tuple[Run, str]:
-    """The run, driven by this process from now on, and a token for its agent. One process at a time drives a run."""
+def drive(work: Work, name: str, options: str, spec: str | None = None) -> tuple[Run, str]:
+    """The run, driven by this process from now on, perhaps with a new specification, and a token for its agent. One
+    process at a time drives a run."""
     processes.bury(work)
     run = work.runs.held(name, work.now)
     if is_driven(work, run) and run.process != work.process:
@@ -349,6 +350,8 @@ def drive(work: Work, name: str, options: str) -> tuple[Run, str]:
         name, work.now, state=RunState.ACTIVE, wanted=Wanted.GO, reason=None, ended_at=None, options=options,
         process=work.process,
     )  # fmt: skip
+    if spec is not None:
+        run = work.runs.change(name, work.now, spec=spec)
     work.tell(RunStarted(run=name))
     return run, identity.issue_for_run(work, name)
 
@@ -374,7 +377,12 @@ def begin_iteration(work: Work, name: str, number: int, *, retold: bool) -> tupl
     iteration = work.runs.open_iteration(name, number, work.now)
     work.runs.change_iteration(name, number, retold=int(retold), failure=None)
     work.tell(RunSteered(run=name))
-    return iteration, work.run_talk.tell(name, number)
+    return iteration, told(work, name, number)
+
+
+def told(work: Work, name: str, iteration: int) -> list[Message]:
+    """What the prompt of an iteration carries from people; told once, and again only when the iteration is redone."""
+    return work.run_talk.tell(name, iteration)
 
 
 def end_iteration(

@@ -26,6 +26,11 @@ def bury(work: Work) -> list[Process]:
     return gone
 
 
+def lives(work: Work, id: int) -> bool:
+    """Whether the process is still there."""
+    return any(process.id == id and not _gone(process, work.now) for process in work.processes.all())
+
+
 def _gone(process: Process, now: int) -> bool:
     if now - process.heartbeat_at > SILENCE:
         return True

@@ -31,7 +31,7 @@ class GivenNote(BaseModel):
 def add(
     work: Work, notes: Annotated[list[GivenNote], Field(description="1-100 notes", min_length=1, max_length=100)]
 ) -> str:
-    """Add one or more notes for the iterations to come. All of them are added, or none."""
+    """Write down what the iterations to come should know: all of the given notes are added, or none."""
     added = loops.add_notes(work, work.actor.name, [(note.type, note.content) for note in notes])
     return "\n".join(f"Added {_line(note)}" for note in added)
 
@@ -43,7 +43,7 @@ def list_notes(
     limit: Annotated[int, Field(description="How many at most (1-200, default 50)", ge=1, le=200)] = _PAGE,
     cursor: Annotated[str, Field(description="Where the list before this one was cut", max_length=20)] = "",
 ) -> str:
-    """List the notes, oldest first, of one type or of all."""
+    """Show what was noted so far, oldest first: notes of one type, or all."""
     wanted = read_note_type(type.strip()) if type.strip() else None
     notes = work.run_talk.notes(work.actor.name, limit + 1, type=wanted, after=_position(cursor))
     lines, more = fitting(((_line(note), str(note.number)) for note in notes), limit)

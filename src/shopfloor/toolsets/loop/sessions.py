@@ -28,14 +28,14 @@ def iteration_summary(
         Field(description="What was done, what was learned, what comes next (1-20000 characters)", max_length=20_000),
     ],
 ) -> str:
-    """Record the summary of the current iteration, once, as the last thing you do in it."""
+    """Sum up this iteration, once, as the last thing you do in it."""
     number = loops.summarise(work, work.actor.name, summary)
     return f"Recorded the summary of iteration {number}. End your turn now."
 
 
 @toolset.tool("session-complete")
 def session_complete(work: Work, waited: Waiting | None = None) -> str | Waiting:
-    """Mark the session as complete, when no task is remaining or in progress. The acceptance commands are run first."""
+    """Say that all is done, when no task is remaining or in progress. Acceptance commands are run before it counts."""
     if waited is None:
         run = loops.wish_completion(work, work.actor.name)
         if not loops.is_driven(work, run):

@@ -43,7 +43,7 @@ class GivenTask(BaseModel):
 def add(
     work: Work, tasks: Annotated[list[GivenTask], Field(description="1-100 tasks", min_length=1, max_length=100)]
 ) -> str:
-    """Add one or more tasks. All of them are added, or none."""
+    """Write down what is to be done: all of the given tasks are added, or none."""
     new = [loops.NewTask(task.content, task.status or "", task.priority) for task in tasks]
     added = loops.add_tasks(work, work.actor.name, new)
     return "\n".join(f"Added {_line(task)}" for task in added)
@@ -63,14 +63,14 @@ def update(
         ),
     ] = "",
 ) -> str:
-    """Update a task's status, priority or dependencies; what is left out or empty stays. All changes are made, or none."""
+    """Change a task: its status, its priority, what it waits for. What is left out or empty stays; all is changed or nothing."""
     task = loops.update_task(work, work.actor.name, id, status, priority, depends_on)
     return f"Updated {_line(task, work.tasks_of(BoardKind.LOOP, work.actor.name))}"
 
 
 @toolset.tool("task-list", read_only=True)
 def list_tasks(work: Work, limit: Limit = _PAGE, cursor: Cursor = "") -> str:
-    """List all tasks, grouped by status."""
+    """Show every task under its status, with its id, priority and dependencies."""
     board = work.tasks_of(BoardKind.LOOP, work.actor.name)
     lines, more = fitting(_grouped(board, *_position(cursor)), limit)
     if not lines:
@@ -80,7 +80,7 @@ def list_tasks(work: Work, limit: Limit = _PAGE, cursor: Cursor = "") -> str:
 
 @toolset.tool("task-next", read_only=True)
 def next_task(work: Work) -> str:
-    """Get the next task: unblocked, most urgent (lowest priority number), oldest."""
+    """Show what to do next: of the tasks that wait for nothing, the most urgent one (lowest number), then the oldest."""
     found = loops.next_task(work, work.actor.name)
     busy = found.in_progress
     first = f"{task_id(busy.number)} is in progress: finish it before you begin another.\n{busy.title}" if busy else ""
