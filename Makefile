@@ -1,6 +1,7 @@
 # make serve    set up and start the floor        make test       set up and run all tests
 # make check    style, types, security            make test-long  the figures that take minutes
 # make bench    what a call costs                 make setup      only set up
+# make demo     a floor full of agents at work
 # make test-agents  a real agent from npm works a specification off, against a stub of its model
 #
 # Everything is made inside the checkout: .venv, .cache and tests/clients/node_modules.
@@ -23,6 +24,9 @@ setup: $(VENV)/.installed-dev
 serve: $(VENV)/.installed
 	@$(BIN)/shopfloor model install || true
 	@exec $(BIN)/shopfloor serve $(ARGS)
+
+demo: $(VENV)/.installed
+	@exec $(BIN)/shopfloor demo $(ARGS)
 
 test: setup system-packages clients
 	@$(BIN)/python -m pytest $(ARGS)

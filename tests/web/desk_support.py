@@ -102,8 +102,7 @@ class Desk:
         expect.set_options(timeout=PATIENCE)
         self.eye.on(page)
         page.goto(self.link(user))
-        page.wait_for_url(f"{self.url}/*")
-        page.wait_for_load_state()
+        page.wait_for_url(lambda url: "/enter" not in url)
         return page
 
     def open(self, page: Page, path: str) -> int:

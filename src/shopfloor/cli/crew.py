@@ -187,7 +187,7 @@ def _work_on(me: Member, task: str) -> None:
         type, content = me.chance.choice(FOUND)
         me.call("record_discovery", type=type, content=content, files=["src/prices.py"])
     for _ in range(me.chance.randint(1, 3)):
-        me.pause(1.5, 4.0)
+        me.pause(3.0, 6.0)
         if me.chance.random() < 0.6:
             title, body = me.chance.choice(DECISIONS)
             me.call("mcp__system__log_decision", title=title, body=body)

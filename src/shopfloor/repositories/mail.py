@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Literal
 
-from shopfloor.domain.mail import EXCERPT, Mail, MailNotFound, Party, Question, Receipt
+from shopfloor.domain.mail import EXCERPT, HUMAN, Mail, MailNotFound, Party, Question, Receipt
 from shopfloor.errors import NotFound
 from shopfloor.store.database import Connection, Row
 
@@ -231,6 +231,7 @@ class Mails:
         )
         if first:
             self._count(owner, mail, -1)
+            self._stir(owner)
 
     def act(self, owner: Party, mail: int, now: int) -> None:
         """The recipient has acted on it: acknowledged it, or replied."""
@@ -242,6 +243,12 @@ class Mails:
             mail=mail,
             now=now,
         )
+        self._stir(owner)
+
+    def _stir(self, owner: Party) -> None:
+        """Pages that show the person's inbox look again; agents have nothing to wait for here."""
+        if owner == HUMAN:
+            self._connection.hint(f"mail:{HUMAN.key}")
 
     def overdue(self, now: int, limit: int) -> list[Receipt]:
         """Mail whose acknowledgement is overdue."""

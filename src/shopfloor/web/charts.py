@@ -117,7 +117,8 @@ def _node(task: dict[str, Any], x: int, y: int, *, here: bool) -> str:
 
 
 def _svg_open(width: float, height: float, label: str, kind: str, fit: str = "xMinYMin meet") -> str:
+    role = "group" if kind == "graph" else "img"  # a graph has links in it
     return (
-        f'<svg class="{kind}" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}"'
+        f'<svg class="{kind}" viewBox="0 0 {width:g} {height:g}" role="{role}" aria-label="{escape(label)}"'
         f' width="{width:g}" height="{height:g}" preserveAspectRatio="{fit}">'
     )

@@ -121,7 +121,7 @@ class Desk:
             address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
             return self._pages.html(
                 request, view.template, 200, visitor.credential, **found, fragment=False,
-                live=address if view.topics else None, here=address,
+                live=address if view.topics and not found.get("still") else None, here=address,
             )  # fmt: skip
 
         return page

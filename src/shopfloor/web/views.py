@@ -140,7 +140,7 @@ async def context(visitor: Visitor, given: Given) -> Json:
         return {"q": "", "found": None, "problem": None, "seen": await visitor.ask("memory_show")}
     answer = await visitor.answer("memory_search", {"query": asked})
     if answer.error is None:
-        return {"q": asked, "found": answer.body, "problem": None, "seen": None}
+        return {"q": asked, "found": answer.body, "problem": None, "seen": None, "still": True}
     return {"q": asked, "found": None, "problem": answer.body["error"], "seen": await visitor.ask("memory_show")}
 
 
@@ -171,7 +171,7 @@ def task_path(task: Json) -> str:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text)):
         raise NotFound(f"Task {text[:40]} not found")
     return int(text)
 
@@ -186,7 +186,7 @@ VIEWS = (
     View("/inbox/{mail}", "desk/letter.html", letter),
     View("/boards", "desk/boards.html", boards, ("task", "epic", "run")),
     View("/boards/{kind:kind}/{board}", "desk/board.html", board, ("task", "epic", "run")),
-    View("/boards/loop/{board}/{number:int}", "desk/task.html", task, ("run",)),
+    View("/boards/{kind:kind}/{board}/{number:int}", "desk/task.html", task, ("run", "task")),
     View("/lists/{user}", "desk/list.html", own_list, ("todo",)),
     View("/tasks/{number:int}", "desk/task.html", task, ("task",)),
     View("/log", "desk/log.html", log, ("calls", "log")),
