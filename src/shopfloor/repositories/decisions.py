@@ -155,7 +155,12 @@ class Decisions:
         however long the log is. One that finds little stops after so many candidates.
         """
         from_id, before = self._bounds(sought, before)
-        found = {"workspace": self._workspace, "before": before, "from_id": from_id, "cap": LOOKED_THROUGH}
+        found: dict[str, Any] = {
+            "workspace": self._workspace,
+            "before": before,
+            "from_id": from_id,
+            "cap": LOOKED_THROUGH,
+        }
         candidates = (
             f"FROM decision WHERE workspace = :workspace AND id < :before AND id > :from_id AND {_driver(sought)}"
             " ORDER BY id DESC LIMIT :cap"
@@ -289,21 +294,11 @@ def _driver(sought: Sought) -> str:
 
 def _judged(sought: Sought) -> tuple[str, dict[str, Any]]:
     """What else a row must be, and the values that say so."""
-    conditions, values = [], {}
-    if sought.outcome == "open":
-        conditions.append("kind = 'invocation'")
-    elif sought.text is None:
-        conditions.append("kind <> 'invocation'")
-    if sought.outcome == "ok":
-        conditions.append("kind = 'result'")
-    elif sought.outcome not in (None, "error", "decision", "open"):
-        conditions.append("code = :code")
-        values["code"] = sought.outcome
+    conditions = [*_of_outcome(sought)]
     if not sought.desk:
         conditions.append("toolset <> 'desk'")
-    for column in ("subject", "tool"):
-        if getattr(sought, column) is not None:
-            conditions.append(f"{column} = :{column}")
+    conditions += [f"{column} = :{column}" for column in ("subject", "tool") if getattr(sought, column) is not None]
+    values: dict[str, Any] = {"code": sought.outcome} if "code = :code" in conditions else {}
     for condition, at in (("created_at >= :since", sought.since), ("created_at < :until", sought.until)):
         if at is not None:
             conditions.append(condition)
@@ -313,6 +308,18 @@ def _judged(sought: Sought) -> tuple[str, dict[str, Any]]:
         columns = ("decision", "reasoning", "context", "tool", "subject")
         conditions.append("(" + " OR ".join(f"lower({column}) LIKE :pattern ESCAPE '!'" for column in columns) + ")")
     return " AND ".join(conditions) or "id > 0", values
+
+
+def _of_outcome(sought: Sought) -> list[str]:
+    """Which rows of a call tell of the outcome."""
+    if sought.outcome == "open":
+        return ["kind = 'invocation'"]
+    conditions = ["kind <> 'invocation'"] if sought.text is None else []
+    if sought.outcome == "ok":
+        conditions.append("kind = 'result'")
+    elif sought.outcome not in (None, "error", "decision"):
+        conditions.append("code = :code")
+    return conditions
 
 
 def _pattern(text: str) -> str:
