@@ -187,7 +187,7 @@ class _Minutes:
     def last(self, many: int) -> list[tuple[int, int, int]]:
         now = int(time.time() // 60)
         minutes = range(now - many + 1, now + 1)
-        return [(minute * 60_000_000, *self._kept.get(minute, (0, 0))) for minute in minutes]  # type: ignore[misc]
+        return [(minute * 60_000_000, *self._kept.get(minute, (0, 0))) for minute in minutes]
 
 
 def quantile(buckets: Sequence[tuple[float, int]], share: float) -> float | None:

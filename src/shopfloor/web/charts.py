@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -87,7 +88,7 @@ def graph(task: dict[str, Any], before: Sequence[dict[str, Any]], after: Sequenc
         start = (height - len(column) * (_NODE_HEIGHT + _GAP_Y) + _GAP_Y) // 2
         places.append([(x, start + row * (_NODE_HEIGHT + _GAP_Y)) for row in range(len(column))])
     drawn = [_svg_open(width, height, f"What {task['id']} waits for, and what waits for it", "graph")]
-    for left, right in zip(places, places[1:], strict=False):
+    for left, right in pairwise(places):
         drawn += [_edge(from_, to) for from_ in left for to in right]
     for column, spots in zip(columns, places, strict=True):
         drawn += [_node(each, x, y, here=each is task) for each, (x, y) in zip(column, spots, strict=True)]
