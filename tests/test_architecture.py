@@ -142,6 +142,7 @@ SAFE_IN_SQL = {
     "row[0] if row else 0": "the number that the same statement has just read",
     "column": "the name of a column, from a table of constants",
     "listed": "numbers, made by int()",
+    "self._connection.skip_locked if claiming else ''": "'FOR UPDATE SKIP LOCKED' or nothing",
     "old": "numbers, made by the store itself",
     "where": "comparisons of columns with parameters, put together from constants",
     "', '.join(map(str, WEIGHTS))": "constants of the module",
