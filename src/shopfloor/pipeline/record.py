@@ -51,9 +51,7 @@ def write_invocation(work: Work, call: Call, *, open: bool = False) -> int | Non
     """The number of the row that says what was called; none when it was written before."""
     if call.opened is not None:
         return None
-    return _write(
-        work, call, "invocation", call.context, call.started, process=work.process if open else None
-    )
+    return _write(work, call, "invocation", call.context, call.started, process=work.process if open else None)
 
 
 def write_result(work: Work, call: Call, context: str, now: int) -> None:
