@@ -21,9 +21,9 @@ app = typer.Typer(
 serve.register(app)
 calls.register(app)
 app.add_typer(agents.app, name="agent")
-app.add_typer(inbox.app, name="inbox")
 app.add_typer(users.app, name="user")
 app.add_typer(tokens.app, name="token")
+app.add_typer(inbox.app, name="inbox")
 
 
 def main() -> None:
