@@ -98,7 +98,9 @@ def test_lists_and_tables_are_written_as_their_source_allows(project, monkeypatc
 def test_an_unknown_variable_is_named_with_what_there_is(monkeypatch):
     monkeypatch.setenv("SHOPFLOOR_PROT", "1")
     message = refused()
-    assert message.startswith("SHOPFLOOR_PROT is not a setting; settings are agent_silence_seconds, allowed_hosts, allowed_origins")
+    assert message.startswith(
+        "SHOPFLOOR_PROT is not a setting; settings are agent_silence_seconds, allowed_hosts, allowed_origins"
+    )
     assert "port" in message
 
 
