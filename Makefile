@@ -22,6 +22,7 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.cache/hypothesis
 setup: $(VENV)/.installed-dev
 
 serve: $(VENV)/.installed
+	@$(BIN)/shopfloor model install || true
 	@exec $(BIN)/shopfloor serve $(ARGS)
 
 demo: $(VENV)/.installed

@@ -61,7 +61,7 @@ def _strip(source: str) -> tuple[str, list[tuple[str, int]]]:
     """The source without the docstrings of functions, and each one's first sentence with its function's line."""
     tree = ast.parse(source)
     lines: list[str | None] = list(source.split("\n"))
-    found: list[tuple[str, ast.AST]] = []
+    found: list[tuple[str, int]] = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -75,13 +75,13 @@ def _strip(source: str) -> tuple[str, list[tuple[str, int]]]:
             lines[first.lineno - 1] = " " * first.col_offset + "..."
         text = " ".join(docstring.split("\n\n")[0].split())
         if 4 <= len(text.split()) <= 60 and len(text) <= 400:
-            found.append((text, node))
+            found.append((text, node.lineno))
     place, at = {}, 0
     for number, line in enumerate(lines):
         at += line is not None
         place[number] = at
     kept = "\n".join(line for line in lines if line is not None)
-    return kept, [(text, place[node.lineno - 1]) for text, node in found]
+    return kept, [(text, place[line - 1]) for text, line in found]
 
 
 def _half(path: str, text: str) -> bool:

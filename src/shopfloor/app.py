@@ -270,7 +270,11 @@ class Floor:
 
     def schemas(self, toolset: str, for_model: bool = False) -> list[Json]:
         """The toolset's tools as function-calling models take them."""
-        return [_described(self.toolsets[toolset], tool, for_model) for tool in self.toolsets[toolset].tools.values() if tool.listed]
+        return [
+            _described(self.toolsets[toolset], tool, for_model)
+            for tool in self.toolsets[toolset].tools.values()
+            if tool.listed
+        ]
 
     def ready(self) -> list[str]:
         """What keeps this floor from serving; nothing, usually."""
@@ -336,6 +340,7 @@ def build(
         walk=lambda call: None,  # type: ignore[arg-type,return-value]
         sessions=Sessions(works, clock.now, settings.session_days * DAY, pages_key),
     )
+    floor.indexer.busy = lambda: floor._under_way > 0
     floor.walk = compose(
         [
             refuse(clock.now, _began, lambda call, error: _ended(metrics, call, error)),

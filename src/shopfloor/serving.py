@@ -61,6 +61,10 @@ class Shopfloor:
         """The same from an event loop."""
         return (await self.floor.acall(self._call(toolset, tool, input, caller, "python"))).body
 
+    def index(self, progress: Callable[[str, int, int], None], *, vectors: bool = True) -> Json:
+        """How far the index is, after everything was done that there was to do."""
+        return self.floor.indexer.catch_up(progress, vectors=vectors)
+
     def schemas(self, toolset: str, for_model: bool = False) -> list[Json]:
         """The toolset's tools as function-calling models take them."""
         if toolset not in self.floor.toolsets:

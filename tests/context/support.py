@@ -54,7 +54,11 @@ def make_project(root: Path, files: dict[str, str] | None = None) -> Path:
 
 
 def settings(root: Path, **more: Any) -> Settings:
-    given = {"embeddings": "off", "retry_pause": 0.0, "rate_limits": {"read_file": 0, "grep_codebase": 0, "context_search": 0}}
+    given = {
+        "embeddings": "off",
+        "retry_pause": 0.0,
+        "rate_limits": {"read_file": 0, "grep_codebase": 0, "context_search": 0},
+    }
     return Settings(project=root, **(given | more))
 
 

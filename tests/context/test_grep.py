@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,8 @@ def look(tree: Path) -> Grep:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["--pre=./marker.sh", "--files", "-e", "--", "-f/etc/passwd", "--hostname-bin=./marker.sh", "-z", "--help"]
+    "pattern",
+    ["--pre=./marker.sh", "--files", "-e", "--", "-f/etc/passwd", "--hostname-bin=./marker.sh", "-z", "--help"],
 )
 def test_a_pattern_that_looks_like_an_option_is_text(tree: Path, look: Grep, pattern: str):
     marker = tree / "marker.sh"
@@ -50,14 +52,14 @@ def test_a_config_file_changes_nothing(tree: Path, look: Grep, monkeypatch: pyte
 def test_a_catastrophic_pattern_is_answered_in_time(tree: Path, look: Grep, pattern: str):
     (tree / "a.txt").write_text("a" * 50_000 + "!\n")
     began = time.monotonic()
-    try:
+    with suppress(BadPattern):
         look.search(pattern)
-    except BadPattern:
-        pass
     assert time.monotonic() - began < 3.5
 
 
-@pytest.mark.parametrize("pattern", ["[invalid(", "(", "a{2,1}", "*", "(?<=x)y", "\\p{Nope}", "(a{1000}){1000}{1000}", "a\nb"])
+@pytest.mark.parametrize(
+    "pattern", ["[invalid(", "(", "a{2,1}", "*", "(?<=x)y", "\\p{Nope}", "(a{1000}){1000}{1000}", "a\nb"]
+)
 def test_an_invalid_pattern_is_refused_with_a_reason(look: Grep, pattern: str):
     with pytest.raises(BadPattern) as refused:
         look.search(pattern)

@@ -131,4 +131,6 @@ def test_an_import_never_leads_outside_or_to_secrets(tmp_path: Path):
     (tmp_path / "outside.ts").write_text("")
     (root / "link.ts").symlink_to(tmp_path / "outside.ts")
     files = Files(root)
-    assert Resolver(files).resolve("a.ts", "typescript", imports_of("a.ts", "typescript", files.read("a.ts").data)) == []
+    assert (
+        Resolver(files).resolve("a.ts", "typescript", imports_of("a.ts", "typescript", files.read("a.ts").data)) == []
+    )

@@ -94,7 +94,10 @@ def test_a_harmless_name_is_read(files: Files, name: str):
 PARTS = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=12)
 
 
-@given(st.lists(st.sampled_from(["..", ".", ".env", ".git", "src", "a.txt", "x", "link", ""]) | PARTS, max_size=6), st.booleans())
+@given(
+    st.lists(st.sampled_from(["..", ".", ".env", ".git", "src", "a.txt", "x", "link", ""]) | PARTS, max_size=6),
+    st.booleans(),
+)
 @settings(max_examples=300, deadline=None)
 def test_nothing_outside_of_the_root_is_ever_opened(tmp_path_factory, parts: list[str], rooted: bool):
     base = tmp_path_factory.getbasetemp() / "hypothesis-gate"
@@ -114,7 +117,9 @@ def test_nothing_outside_of_the_root_is_ever_opened(tmp_path_factory, parts: lis
 
 @given(st.lists(st.from_regex(r"[a-z0-9][a-z0-9_. -]{0,10}[a-z0-9]", fullmatch=True), min_size=1, max_size=5))
 def test_a_plain_name_is_never_refused(parts: list[str]):
-    if any(part.endswith((".pem", ".key", ".p12", ".pfx", ".jks")) or part in ("node_modules", "id_rsa") for part in parts):
+    if any(
+        part.endswith((".pem", ".key", ".p12", ".pfx", ".jks")) or part in ("node_modules", "id_rsa") for part in parts
+    ):
         return
     assert PathRules(SECRET_NAMES).check("/".join(parts)) == tuple(parts)
 
@@ -180,7 +185,7 @@ def test_a_link_swapped_during_the_call_never_leads_outside(files: Files):
 
     swapper = threading.Thread(target=swap)
     swapper.start()
-    seen = set()
+    seen: set[bytes | str] = set()
     try:
         for _ in range(3000):
             try:

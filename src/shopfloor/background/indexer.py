@@ -24,7 +24,8 @@ from shopfloor.repositories.work import Outside, Works
 from shopfloor.usecases import index
 
 _SLICE = 0.25
-_BATCH = 16
+_BATCH = 8
+_COURTESY = 1.0
 _POLL = 60.0
 
 _log = logging.getLogger("shopfloor.indexer")
@@ -40,6 +41,8 @@ class Indexer:
         self._outside = Outside(works, OPERATOR, 0)
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self.busy: Callable[[], bool] = lambda: False
+        """Whether calls are under way, which go first."""
 
     @property
     def _tree(self) -> Tree:
@@ -70,19 +73,22 @@ class Indexer:
             "embeddings": embeddings.name if embeddings.ready() else "off",
         }
 
-    def catch_up(self, progress: Progress = lambda _, __, ___: None) -> dict[str, Any]:
+    def catch_up(self, progress: Progress = lambda _, __, ___: None, *, vectors: bool = True) -> dict[str, Any]:
         """Do everything there is to do, now, on this thread."""
-        while not index.refresh(
-            self._outside,
-            _SLICE * 4,
-            patience=30.0,
-            thoroughly=True,
-            progress=lambda done, total: progress("files", done, total),
-        ).complete:
-            pass
+        first = True
+        while first or self._tree.pending:
+            index.refresh(
+                self._outside,
+                _SLICE * 4,
+                patience=30.0,
+                thoroughly=True,
+                look=first,
+                progress=lambda done, total: progress("files", done, total),
+            )
+            first = False
         index.catch_up(self._outside)
         embeddings = self._outside.the(Embeddings)  # type: ignore[type-abstract]
-        while index.embed(self._outside, _BATCH * 4):
+        while vectors and index.embed(self._outside, _BATCH * 8):
             progress("vectors", *self._outside.read(lambda work: work.index.vector_progress(embeddings.name)))
         return self.state()
 
@@ -97,32 +103,43 @@ class Indexer:
                 watching = True
                 threading.Thread(target=self._watch, name="shopfloor-watcher", daemon=True).start()
             tree.wanted.clear()
+            tree.working = True
             try:
                 self._round()
             except ShopfloorError as error:
                 _log.warning("indexing waits: %s", error)
                 self._stopping.wait(1.0)
+            finally:
+                tree.working = False
 
     def _round(self) -> None:
         """All that is to be done, a little at a time, so that calls come between."""
-        began, files = time.monotonic(), 0
-        while not self._stopping.is_set():
-            before = len(self._tree.pending)
-            fresh = index.refresh(self._outside, _SLICE, patience=1.0)
-            files += max(0, before - fresh.changed)
-            if fresh.complete:
-                break
-            self._stopping.wait(0.01)
-        index.catch_up(self._outside)
-        if files:
-            _log.info("index is up to date", extra={"files": files, "seconds": round(time.monotonic() - began, 2)})
+        self._index()
         while not self._stopping.is_set():
             started = time.monotonic()
             if not index.embed(self._outside, _BATCH):
                 return
             self._stopping.wait(min(0.2, (time.monotonic() - started) / 4))
+            self._let_calls_go_first()
             if self._tree.wanted.is_set():  # newer words go before older vectors
                 return
+
+    def _index(self) -> None:
+        began, slices = time.monotonic(), 0
+        while not self._stopping.is_set():
+            slices += 1
+            if index.refresh(self._outside, _SLICE, patience=1.0, look=slices == 1).complete:
+                break
+            self._stopping.wait(0.01)
+        index.catch_up(self._outside)
+        if slices > 1:
+            seconds = round(time.monotonic() - began, 2)
+            _log.info("index is up to date", extra={"files": self._tree.total, "seconds": seconds})
+
+    def _let_calls_go_first(self) -> None:
+        until = time.monotonic() + _COURTESY
+        while self.busy() and time.monotonic() < until and not self._stopping.is_set():
+            self._stopping.wait(0.02)
 
     def _watch(self) -> None:
         tree = self._tree

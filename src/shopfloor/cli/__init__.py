@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from shopfloor.cli import agents, calls, demo, desk, inbox, run, serve, todos, tokens, users
+from shopfloor.cli import agents, calls, context, demo, desk, inbox, run, serve, todos, tokens, users
 from shopfloor.errors import ShopfloorError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ calls.register(app)
 desk.register(app)
 demo.register(app)
 run.register(app)
+context.register(app)
 app.add_typer(agents.app, name="agent")
 app.add_typer(inbox.app, name="inbox")
 app.add_typer(users.app, name="user")

@@ -106,6 +106,10 @@ def table(rows: list[dict[str, Any]], empty: str) -> str:
     )
 
 
+def printable(text: str) -> str:
+    """Text that somebody else wrote, without anything that could steer the terminal."""
+    return "".join(char if char.isprintable() or char == "\t" else "�" for char in text)
+
+
 def _cell(value: Any) -> str:
-    text = "-" if value is None else str(value)
-    return "".join(char if char.isprintable() else "�" for char in text)
+    return printable("-" if value is None else str(value))

@@ -43,7 +43,10 @@ ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for role, pattern in (
         ("generated", r"(^|/)(generated|gen|__generated__|vendor|vendored|_vendor|third[_-]?party|dist|build)/"),
         ("generated", r"(_pb2(_grpc)?\.pyi?|\.pb\.go|\.g\.dart|\.min\.(js|css)|\.generated\.\w+|_generated\.\w+)$"),
-        ("generated", r"(^|/)(package-lock\.json|yarn\.lock|pnpm-lock\.yaml|poetry\.lock|uv\.lock|cargo\.lock|go\.sum)$"),
+        (
+            "generated",
+            r"(^|/)(package-lock\.json|yarn\.lock|pnpm-lock\.yaml|poetry\.lock|uv\.lock|cargo\.lock|go\.sum)$",
+        ),
         ("test", r"(^|/)(tests?|__tests__|spec|specs|testing|testdata|fixtures|e2e)/"),
         ("test", r"(^|/)(test_[^/]*|[^/]*_test|[^/]*[._-](test|spec)|conftest)\.\w+$|Tests?\.(java|cs|kt)$"),
         ("docs", r"(^|/)(docs?|documentation|examples?|samples?)/|\.(md|mdx|rst|txt|adoc)$"),

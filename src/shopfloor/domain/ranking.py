@@ -1,4 +1,8 @@
-"""Ranking: how what was found by words and by meaning becomes one list. Every rule here was measured (bench/)."""
+"""Ranking: how what was found by words and by meaning becomes one list.
+
+Figures are MRR@10 on a third of the tuning half of docstring → function (353 questions, 0.6425 as set). That corpus
+has no tests, examples, vendored files, memory or readers, so what is said of those is judgement, not measurement.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +25,25 @@ class Weights:
     words: float = 0.45
     vectors: float = 0.55
     called: float = 0.8
-    """For the share of what a passage is called that the query says too; the rule that gains most (+0.05 MRR)."""
+    """For the share of what a passage is called that the query says too; without it 0.5988."""
     placed: float = 0.1
-    """For the share of the query's words that the file's name or the folder around it begins with."""
+    """For the share of the query's words that the file's name or the folder around it begins with; without it 0.6420."""
     symbol: float = 2.0
     """For the passage that defines the symbol that the query is."""
     company: float = 0.05
-    """What the other passages of a file lend its best one."""
+    """What the other passages of a file lend its best one; without it 0.6420."""
     again: float = 0.95
-    """What each further passage of a file keeps; half, as for whole files, costs 0.08 MRR where functions are meant."""
+    """What each further passage of a file keeps; with a half 0.6097."""
     aside: float = 0.6
     roles: Mapping[str, float] = field(
         default_factory=lambda: {"test": 0.6, "generated": 0.4, "docs": 0.9, "config": 0.8}
     )
+    written: float = 1.3
+    """For what somebody wrote down, which has no name or place to be lifted by."""
     outdated: float = 0.5
-    access: float = 0.05
-    recency: float = 0.03
+    access: float = 0.1
+    """At most, for files that are read often and lately: enough to change places with a neighbour."""
+    recency: float = 0.02
 
 
 WEIGHTS = Weights()
@@ -92,7 +99,8 @@ def _fuse(lists: Sequence[tuple[Sequence[Hit], float]], weights: Weights) -> dic
 def _judgement(hit: Hit, terms: Sequence[str], circumstances: Circumstances, weights: Weights) -> float:
     factor = 1.0
     if hit.source != "code":
-        return weights.outdated if hit.source == "discovery" and hit.ref in circumstances.outdated else factor
+        outdated = hit.source == "discovery" and hit.ref in circumstances.outdated
+        return weights.written * (weights.outdated if outdated else 1.0)
     factor *= weights.roles.get(hit.type, 1.0)
     if is_aside(hit.ref):
         factor *= weights.aside

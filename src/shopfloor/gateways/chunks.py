@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tree_sitter import Node
 
@@ -22,23 +23,93 @@ _SIGNATURE = 300
 _WIDE = 1000
 
 CONTAINERS = frozenset(
-    """class_definition class_declaration abstract_class_declaration interface_declaration enum_declaration
-    record_declaration struct_declaration trait_declaration impl_item trait_item mod_item class module class_specifier
-    struct_specifier namespace_definition namespace_declaration file_scoped_namespace_declaration internal_module
-    annotation_type_declaration union_specifier""".split()
+    [
+        "class_definition",
+        "class_declaration",
+        "abstract_class_declaration",
+        "interface_declaration",
+        "enum_declaration",
+        "record_declaration",
+        "struct_declaration",
+        "trait_declaration",
+        "impl_item",
+        "trait_item",
+        "mod_item",
+        "class",
+        "module",
+        "class_specifier",
+        "struct_specifier",
+        "namespace_definition",
+        "namespace_declaration",
+        "file_scoped_namespace_declaration",
+        "internal_module",
+        "annotation_type_declaration",
+        "union_specifier",
+    ]
 )
 LEAVES = frozenset(
-    """function_definition function_declaration generator_function_declaration method_definition method_declaration
-    constructor_declaration type_alias_declaration function_item struct_item enum_item macro_definition type_item
-    union_item method singleton_method preproc_function_def property_declaration function_signature
-    abstract_method_signature function_signature_item type_spec type_alias""".split()
+    [
+        "function_definition",
+        "function_declaration",
+        "generator_function_declaration",
+        "method_definition",
+        "method_declaration",
+        "constructor_declaration",
+        "type_alias_declaration",
+        "function_item",
+        "struct_item",
+        "enum_item",
+        "macro_definition",
+        "type_item",
+        "union_item",
+        "method",
+        "singleton_method",
+        "preproc_function_def",
+        "property_declaration",
+        "function_signature",
+        "abstract_method_signature",
+        "function_signature_item",
+        "type_spec",
+        "type_alias",
+    ]
 )
 STRUCTURE = frozenset(
-    """decorated_definition export_statement template_declaration block class_body declaration_list body_statement
-    interface_body enum_body enum_body_declarations field_declaration_list statement_block preproc_ifdef preproc_if
-    preproc_else linkage_specification if_statement try_statement else_clause except_clause finally_clause
-    type_declaration ambient_declaration lexical_declaration variable_declaration declaration type_definition
-    compound_statement expression_statement program module source_file translation_unit compilation_unit""".split()
+    [
+        "decorated_definition",
+        "export_statement",
+        "template_declaration",
+        "block",
+        "class_body",
+        "declaration_list",
+        "body_statement",
+        "interface_body",
+        "enum_body",
+        "enum_body_declarations",
+        "field_declaration_list",
+        "statement_block",
+        "preproc_ifdef",
+        "preproc_if",
+        "preproc_else",
+        "linkage_specification",
+        "if_statement",
+        "try_statement",
+        "else_clause",
+        "except_clause",
+        "finally_clause",
+        "type_declaration",
+        "ambient_declaration",
+        "lexical_declaration",
+        "variable_declaration",
+        "declaration",
+        "type_definition",
+        "compound_statement",
+        "expression_statement",
+        "program",
+        "module",
+        "source_file",
+        "translation_unit",
+        "compilation_unit",
+    ]
 )
 _FUNCTIONS = frozenset({"arrow_function", "function_expression", "function", "class", "generator_function"})
 _ABOVE = frozenset({"comment", "line_comment", "block_comment", "attribute_item", "attribute_list"})
@@ -82,8 +153,8 @@ def _by_syntax(language: str, source: bytes, lines: list[str]) -> list[Chunk]:
     for place, definition in enumerate(definitions):  # inner ones come after outer ones, and take the lines over
         owner[definition.first : definition.last + 1] = [place] * (definition.last + 1 - definition.first)
     own: dict[int | None, list[int]] = {}
-    for number, place in enumerate(owner):
-        own.setdefault(place, []).append(number)
+    for number, taken in enumerate(owner):
+        own.setdefault(taken, []).append(number)
     chunks = [
         chunk
         for place, definition in enumerate(definitions)
@@ -100,7 +171,7 @@ def _pieces(definition: _Definition, own: list[int], lines: list[str]) -> Iterat
     name, kind, signature = definition.name, definition.kind, definition.signature
     if definition.container:
         head = own[0]
-        last = next((number for number, after in zip(own, own[1:], strict=False) if after != number + 1), own[-1])
+        last = next((number for number, after in pairwise(own) if after != number + 1), own[-1])
         body = "\n".join(lines[number] for number in own[: LONGEST * 2])
         yield Chunk(name, kind, head + 1, last + 1, signature, body)
         return
@@ -140,12 +211,12 @@ def _collect(node: Node, outer: str, found: list[_Definition], depth: int) -> No
         elif kind in ("file_scoped_namespace_declaration", "namespace_definition"):
             _collect(child, outer, found, depth + 1)
         elif kind in ("lexical_declaration", "variable_declaration"):
-            _collect_variables(child, outer, found, depth)
+            _collect_variables(child, outer, found)
         elif kind in STRUCTURE:
             _collect(child, outer, found, depth + 1)
 
 
-def _collect_variables(node: Node, outer: str, found: list[_Definition], depth: int) -> None:
+def _collect_variables(node: Node, outer: str, found: list[_Definition]) -> None:
     """`const name = () => …` defines a function; other variables are part of the module."""
     for variable in node.named_children:
         value = variable.child_by_field_name("value")
@@ -159,11 +230,17 @@ def _body(node: Node) -> Node:
 
 def _add(node: Node, outer: str, found: list[_Definition], *, container: bool, around: Node | None = None) -> str:
     whole = around or node
-    while whole.parent is not None and whole.parent.type in ("decorated_definition", "export_statement", "template_declaration"):
+    while whole.parent is not None and whole.parent.type in (
+        "decorated_definition",
+        "export_statement",
+        "template_declaration",
+    ):
         whole = whole.parent
     first = whole
-    while (above := first.prev_sibling) is not None and above.type in _ABOVE and (
-        above.end_point.row >= first.start_point.row - 1 and above.start_point.row > _end_row(above.prev_sibling)
+    while (
+        (above := first.prev_sibling) is not None
+        and above.type in _ABOVE
+        and (above.end_point.row >= first.start_point.row - 1 and above.start_point.row > _end_row(above.prev_sibling))
     ):
         first = above
     name = _name(node)

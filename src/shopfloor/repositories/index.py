@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from shopfloor.domain.index import Filed, Hit, Passage, Scope
-from shopfloor.store.database import Connection
+from shopfloor.store.database import Connection, Row
 
 WEIGHTS = (5.0, 2.0, 2.0, 1.0)
 """What a word counts in the name, the path, the signature and the body."""
@@ -128,7 +128,8 @@ class Index:
         row = self._connection.one(
             "INSERT INTO passage (workspace, root, source, ref, ordinal, type, module, name, start_line, end_line, owner,"
             " changed_at, digest) VALUES (:workspace, :root, :source, :ref, :ordinal, :type, :module, :name, :start_line,"
-            " :end_line, :owner, :changed_at, :digest) RETURNING id",
+            " :end_line, :owner, :changed_at, :digest)"
+            " ON CONFLICT (workspace, root, source, ref, ordinal) DO NOTHING RETURNING id",
             **where,
             ordinal=ordinal,
             type=passage.type,
@@ -140,7 +141,8 @@ class Index:
             changed_at=passage.changed_at,
             digest=passage.digest,
         )
-        assert row is not None
+        if row is None:  # another process is putting the same thing in
+            return
         fields = dict(zip(("name", "path", "signature", "body"), passage.words, strict=True))
         if self._connection.engine == "sqlite":
             self._connection.execute(
@@ -199,7 +201,7 @@ class Index:
             rows = self._connection.all(
                 f"SELECT {_HIT}, -bm25(passage_words, {', '.join(map(str, WEIGHTS))}) AS score FROM passage_words"
                 f" JOIN passage p ON p.id = passage_words.rowid WHERE passage_words MATCH :query AND {where}"
-                " ORDER BY score DESC LIMIT :limit",
+                " ORDER BY score DESC, p.id LIMIT :limit",
                 query=" OR ".join(f'"{term}"' for term in terms),
                 limit=limit,
                 **params,
@@ -209,7 +211,7 @@ class Index:
                 f"SELECT {_HIT}, ts_rank('{{0.2, 0.4, 0.4, 1.0}}', w.words, q.query, 1) AS score"
                 " FROM (SELECT to_tsquery('english', :query) AS query) q"
                 f" JOIN passage_words w ON w.words @@ q.query JOIN passage p ON p.id = w.id WHERE {where}"
-                " ORDER BY score DESC LIMIT :limit",
+                " ORDER BY score DESC, p.id LIMIT :limit",
                 query=" | ".join(f"'{term}'" for term in terms),
                 limit=limit,
                 **params,
@@ -339,6 +341,5 @@ class Index:
         )
 
 
-def _hit(row: Sequence[object]) -> Hit:
-    *facts, digest = row
-    return Hit(*facts, digest=bytes(digest))  # type: ignore[arg-type]
+def _hit(row: Row) -> Hit:
+    return Hit(*[*row[:-1], bytes(row[-1])])

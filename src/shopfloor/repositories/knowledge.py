@@ -100,7 +100,7 @@ class Discoveries:
         about: dict[int, dict[str, bytes]] = {}
         for discovery, path, digest in files:
             about.setdefault(discovery, {})[path] = bytes(digest)
-        return [Discovery(*row, files=about.get(row[0], {})) for row in rows]
+        return [Discovery(*[*row, about.get(row[0], {})]) for row in rows]
 
     def changed_since(self, at: int, limit: int) -> list[Discovery]:
         """Discoveries that are new or were superseded since, oldest first."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
@@ -80,27 +80,6 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
             context.request.scope[_HEADERS] = _answer_headers(answer)
         return _result(answer)
 
-    async def list_resources(context: Context, _: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        actor = floor.identity.authenticate(shown(context))
-        found = [resource for _, resource in floor.resources_for(actor, toolsets) if not resource.is_template]
-        return types.ListResourcesResult(resources=[_resource(resource) for resource in found])
-
-    async def list_templates(
-        context: Context, _: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        actor = floor.identity.authenticate(shown(context))
-        found = [resource for _, resource in floor.resources_for(actor, toolsets) if resource.is_template]
-        return types.ListResourceTemplatesResult(resource_templates=[_template(resource) for resource in found])
-
-    async def read_resource(context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        uri = str(params.uri)
-        for toolset in toolsets:
-            for resource in toolset.resources:
-                if (arguments := resource.arguments(uri)) is not None:
-                    call = Call(toolset, resource.tool, arguments, shown(context), door, session=_session(context))
-                    return _contents(resource, uri, await floor.acall(call))
-        raise MCPError(code=_NO_RESOURCE, message=f"There is no resource {uri[:200]}", data={"uri": uri[:200]})
-
     async def introduce(context: Context, call_next: CallNext) -> HandlerResult:
         result = await call_next(context)
         if context.method in ("initialize", "server/discover") and isinstance(result, dict):
@@ -108,12 +87,11 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
             result["instructions"] = _instructions(toolsets, caller.name if caller.role else None)
         return result
 
-    resources = (list_resources, list_templates, read_resource)
+    resources = _Resources(floor, toolsets, door, shown)
     return _made(list_tools, call_tool, resources, introduce, _mirrored(toolsets).get)
 
 
-def _made(list_tools: Any, call_tool: Any, resources: Any, introduce: Any, schema: Any) -> Server[Any]:
-    list_resources, list_templates, read_resource = resources
+def _made(list_tools: Any, call_tool: Any, resources: _Resources, introduce: Any, schema: Any) -> Server[Any]:
     made: Server[Any] = Server(
         "shopfloor",
         version=version("shopfloor"),
@@ -122,13 +100,49 @@ def _made(list_tools: Any, call_tool: Any, resources: Any, introduce: Any, schem
         get_tool_input_schema=schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=list_resources,
-        on_list_resource_templates=list_templates,
-        on_read_resource=read_resource,
+        on_list_resources=resources.listed,
+        on_list_resource_templates=resources.templates,
+        on_read_resource=resources.read,
         on_list_prompts=_no_prompts,
     )
     made.middleware[:] = [introduce]
     return made
+
+
+class _Resources:
+    """What can be read at an address: each reading is a call like any other."""
+
+    def __init__(
+        self, floor: Floor, toolsets: Sequence[Toolset], door: str, shown: Callable[[Context], Credential]
+    ) -> None:
+        self._floor = floor
+        self._toolsets = toolsets
+        self._door = door
+        self._shown = shown
+
+    async def listed(self, context: Context, _: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+        found = [resource for resource in self._for(context) if not resource.is_template]
+        return types.ListResourcesResult(resources=[_resource(resource) for resource in found])
+
+    async def templates(
+        self, context: Context, _: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        found = [resource for resource in self._for(context) if resource.is_template]
+        return types.ListResourceTemplatesResult(resource_templates=[_template(resource) for resource in found])
+
+    async def read(self, context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        for toolset in self._toolsets:
+            for resource in toolset.resources:
+                if (arguments := resource.arguments(uri)) is not None:
+                    session = _session(context)
+                    call = Call(toolset, resource.tool, arguments, self._shown(context), self._door, session=session)
+                    return _contents(resource, uri, await self._floor.acall(call))
+        raise MCPError(code=_NO_RESOURCE, message=f"There is no resource {uri[:200]}", data={"uri": uri[:200]})
+
+    def _for(self, context: Context) -> list[Resource]:
+        actor = self._floor.identity.authenticate(self._shown(context))
+        return [resource for _, resource in self._floor.resources_for(actor, self._toolsets)]
 
 
 class Endpoint:

@@ -119,7 +119,9 @@ def _slice(text: str, first: int, last: int, lines: int) -> str:
         raise InvalidInput(f"'startLine' is beyond the last line, {lines}", field="startLine", rule="beyond_end")
     if last < first and lines:
         raise InvalidInput("'endLine' must not be before 'startLine'", field="endLine", rule="before_start")
-    return "".join(f"{line}\n" for line in text.split("\n")[first - 1 : last])[: None if text.endswith("\n") or last < lines else -1]
+    return "".join(f"{line}\n" for line in text.split("\n")[first - 1 : last])[
+        : None if text.endswith("\n") or last < lines else -1
+    ]
 
 
 def _whole_lines(text: str) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from shopfloor.domain.chunks import digest_of
 from shopfloor.domain.index import Filed, Hit, Passage, Written, findable, meaning_of, passage_of, passages_of
@@ -59,19 +60,24 @@ def refresh(
     *,
     patience: float = 0.0,
     thoroughly: bool = False,
+    look: bool = True,
     progress: Progress = lambda _, __: None,
 ) -> Freshness:
-    """Bring the index up to date with the files, for so long; whoever comes while another does it goes on as it is."""
+    """Bring the index up to date with the files, for so long; whoever comes while another does it goes on as it is.
+
+    Without a look, what was seen to have changed before is gone on with.
+    """
     tree = outside.the(Tree)
     deadline = time.monotonic() + seconds
     if not tree.turn.acquire(timeout=patience):
-        return Freshness(tree.total, len(tree.pending))
+        return Freshness(tree.total, max(1, len(tree.pending)))
     try:
-        looks = _compare(outside, tree, thoroughly=thoroughly)
+        if look or not tree.pending:
+            _compare(outside, tree, thoroughly=thoroughly)
         batch: list[tuple[Filed, list[Passage]]] = []
         while tree.pending and time.monotonic() < deadline:
-            path = tree.pending.pop(0)
-            batch.append(_filed(outside, path, looks[path]))
+            path = tree.pending.pop()
+            batch.append(_filed(outside, path, tree.looks[path]))
             if sum(len(passages) for _, passages in batch) >= BATCH:
                 _keep(outside, tree, batch)
                 batch = []
@@ -83,22 +89,26 @@ def refresh(
         tree.turn.release()
 
 
-def _compare(outside: Outside, tree: Tree, *, thoroughly: bool) -> dict[str, Looks]:
+def _compare(outside: Outside, tree: Tree, *, thoroughly: bool) -> None:
     """See what changed, and forget what is gone."""
     if tree.known is None:
         tree.known = outside.read(lambda work: work.index.stamps())
-    looks = tree.look(thoroughly=thoroughly)
+    looks = tree.looks = tree.look(thoroughly=thoroughly)
     known = tree.known
     changed = [path for path, look in looks.items() if known.get(path) != look.stamp]
-    tree.pending = sorted(changed, key=lambda path: -looks[path].modified)
+    tree.pending = sorted(changed, key=lambda path: looks[path].modified)
     tree.total = len(looks)
     gone = [path for path in known if path not in looks]
     for start in range(0, len(gone), BATCH):
         some = gone[start : start + BATCH]
-        outside.write(lambda work, some=some: [work.index.drop(path) for path in some])  # type: ignore[misc]
+        outside.write(partial(_drop, some))
         for path in some:
             del known[path]
-    return looks
+
+
+def _drop(paths: Sequence[str], work: Work) -> None:
+    for path in paths:
+        work.index.drop(path)
 
 
 def _filed(outside: Outside, path: str, looks: Looks) -> tuple[Filed, list[Passage]]:
@@ -147,12 +157,15 @@ def _catch_up(outside: Outside, source: Source) -> int:
         known = work.index.written(source.name, [each.ref for each in written])
         return [each for each in written if known.get(each.ref) != each.changed_at], len(written)
 
+    def write(work: Work) -> None:
+        for each in new:
+            work.index.replace("", source.name, each.ref, [passage_of(each)])
+
     new, seen = outside.read(look)
-    if new:
-        outside.write(
-            lambda work: [work.index.replace("", source.name, each.ref, [passage_of(each)]) for each in new]
-        )
-    return seen if new else 0
+    if not new:
+        return 0
+    outside.write(write)
+    return seen
 
 
 def embed(outside: Outside, limit: int = EMBEDDED) -> int:
@@ -186,9 +199,13 @@ def _texts(outside: Outside, hits: Sequence[Hit]) -> dict[bytes, str]:
                 texts[digest] = meaning
     for source in SOURCES:
         refs = [hit.ref for hit in hits if hit.source == source.name]
-        for written in outside.read(lambda work, source=source, refs=refs: source.some(work, refs)):  # type: ignore[misc]
+        for written in _some(outside, source, refs):
             texts[digest_of(meaning_of(written))] = meaning_of(written)
     return {digest: text for digest, text in texts.items() if digest in wanted}
+
+
+def _some(outside: Outside, source: Source, refs: Sequence[str]) -> list[Written]:
+    return outside.read(lambda work: source.some(work, refs)) if refs else []
 
 
 def load_vectors(outside: Outside) -> Vectors:
@@ -197,7 +214,7 @@ def load_vectors(outside: Outside) -> Vectors:
     model = outside.the(Embeddings).name  # type: ignore[type-abstract]
     late = _OVERLAP if outside.works.store.engine == "postgres" else 0  # its numbers do not arrive in order
     last = max(0, vectors.last - late)
-    while made := outside.read(lambda work: work.index.vectors_after(model, last, _PAGE)):
+    while made := outside.read(lambda work, last=last: work.index.vectors_after(model, last, _PAGE)):  # type: ignore[misc]
         vectors.add(made)
         last = made[-1][0]
         if len(made) < _PAGE:

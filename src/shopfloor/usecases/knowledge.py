@@ -33,7 +33,7 @@ SHOWN = 1_500
 
 _REFRESH_SECONDS = 0.3
 _FIRST_SECONDS = 1.5
-_PATIENCE = 0.1
+_PATIENCE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,7 @@ def search(outside: Outside, query: str, type: str, module: str | None, limit: i
         raise NothingIndexed(hint="Put files into the project, or write something down with record_discovery")
     scope = _scope(type, module)
     near, embedded = _nearest(outside, query, scope)
+    _ask_for_the_rest(outside.the(Tree), freshness, embedded)
     gathered = outside.read(lambda work: _gather(work, outside, query, scope, near))
     ranked = rank(query, gathered.by_words, gathered.by_meaning, gathered.defining, gathered.circumstances)
     return Searched(
@@ -92,7 +93,7 @@ def search(outside: Outside, query: str, type: str, module: str | None, limit: i
         total=len(ranked),
         milliseconds=round((time.monotonic() - began) * 1000),
         freshness=freshness,
-        by_meaning=embedded is not None,
+        by_meaning=embedded is not None and embedded[0] > 0,
         embedded=embedded,
     )
 
@@ -100,6 +101,9 @@ def search(outside: Outside, query: str, type: str, module: str | None, limit: i
 def bring_up_to_date(outside: Outside) -> Freshness:
     """How fresh the index is, after what little had changed was put into it."""
     tree = outside.the(Tree)
+    if tree.large:
+        index.catch_up(outside)
+        return Freshness(tree.total, len(tree.pending) or int(tree.stirred))
     seconds = _REFRESH_SECONDS if tree.known else _FIRST_SECONDS
     freshness = index.refresh(
         outside,
@@ -108,8 +112,13 @@ def bring_up_to_date(outside: Outside) -> Freshness:
         progress=lambda done, total: outside.progress(done, total, "Indexing files"),
     )
     index.catch_up(outside)
-    tree.wanted.set()  # the rest, and vectors, are made in the background
     return freshness
+
+
+def _ask_for_the_rest(tree: Tree, freshness: Freshness, embedded: tuple[int, int] | None) -> None:
+    """Have the background do what is left to do, unless it is at it."""
+    if not tree.working and (not freshness.complete or (embedded is not None and embedded[0] < embedded[1])):
+        tree.wanted.set()
 
 
 def _scope(type: str, module: str | None) -> Scope:
@@ -174,9 +183,7 @@ def changed_files(work: Work, files: Files, discovery: Discovery) -> tuple[str, 
     if not discovery.files:
         return ()
     now = work.index.digests(list(discovery.files))
-    return tuple(
-        path for path, digest in discovery.files.items() if (now.get(path) or _digest(files, path)) != digest
-    )
+    return tuple(path for path, digest in discovery.files.items() if (now.get(path) or _digest(files, path)) != digest)
 
 
 def _digest(files: Files, path: str) -> bytes | None:
@@ -323,7 +330,9 @@ def show(outside: Outside, id: str) -> tuple[Discovery, tuple[str, ...]]:
 def _number(id: str) -> int:
     digits = id.removeprefix("discovery-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
-        raise InvalidInput(f"'{id[:64]}' is not a discovery; they are called discovery-1 and so on", field="id", rule="id")
+        raise InvalidInput(
+            f"'{id[:64]}' is not a discovery; they are called discovery-1 and so on", field="id", rule="id"
+        )
     return int(digits)
 
 

@@ -56,16 +56,24 @@ def decision(entry: Entry) -> Written:
     )
 
 
+def _discoveries(work: Work, refs: Sequence[str]) -> list[Written]:
+    return [discovery(each) for each in work.discoveries.some([int(ref) for ref in refs])]
+
+
+def _decisions(work: Work, refs: Sequence[str]) -> list[Written]:
+    return [decision(each) for each in work.decisions.some([int(ref) for ref in refs])]
+
+
 SOURCES: list[Source] = [
     Source(
         "discovery",
         lambda work, at, limit: [discovery(each) for each in work.discoveries.changed_since(at, limit)],
-        lambda work, refs: [discovery(each) for each in work.discoveries.some([int(ref) for ref in refs])],
+        _discoveries,
     ),
     Source(
         "decision",
         lambda work, at, limit: [decision(each) for each in work.decisions.manual_since(at, limit)],
-        lambda work, refs: [decision(each) for each in work.decisions.some([int(ref) for ref in refs])],
+        _decisions,
     ),
 ]
 """What is searched beside code; tasks, mail and sessions join with a source of their own."""

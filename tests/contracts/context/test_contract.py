@@ -84,7 +84,12 @@ async def test_a_search_has_the_fields_of_the_seed(call):
 
 
 async def test_a_general_search_finds_what_was_learned(call):
-    await call("record_discovery", type="pattern", content="Use JWT tokens stored in httpOnly cookies for authentication work", module="auth")
+    await call(
+        "record_discovery",
+        type="pattern",
+        content="Use JWT tokens stored in httpOnly cookies for authentication work",
+        module="auth",
+    )
     await call("record_discovery", type="pattern", content="Retry database calls with backoff", module="db")
     body, _ = await call("context_search", query="how does authentication work", type="all", limit=5)
     assert body["results"][0]["content"].startswith("Use JWT tokens")
@@ -101,9 +106,13 @@ async def test_a_filtered_search_keeps_to_type_and_module(call):
 
 
 async def test_a_decision_search_includes_logged_decisions(call, floor: Shopfloor):
-    await floor.acall("factory", "mcp__system__log_decision", {"title": "Use PostgreSQL", "body": "It scales out for our database"})
+    await floor.acall(
+        "factory", "mcp__system__log_decision", {"title": "Use PostgreSQL", "body": "It scales out for our database"}
+    )
     body, _ = await call("context_search", query="decisions about database choice", type="decision")
-    assert [(each["source"], each["type"], each["id"][:4]) for each in body["results"]] == [("decision", "decision", "log-")]
+    assert [(each["source"], each["type"], each["id"][:4]) for each in body["results"]] == [
+        ("decision", "decision", "log-")
+    ]
     assert (await call("context_search", query="decisions about database choice", type="rule"))[0]["results"] == []
 
 
@@ -295,7 +304,10 @@ async def test_grep_takes_a_glob_a_case_and_a_limit(call):
 async def test_an_invalid_regex_is_refused_with_the_pattern(call):
     body, refused = await call("grep_codebase", pattern="[invalid(")
     assert refused
-    assert {key: body[key] for key in ("error", "pattern")} == {"error": "Invalid regex pattern", "pattern": "[invalid("}
+    assert {key: body[key] for key in ("error", "pattern")} == {
+        "error": "Invalid regex pattern",
+        "pattern": "[invalid(",
+    }
 
 
 async def test_no_matches_is_an_answer(call):
@@ -316,7 +328,7 @@ async def test_grep_leaves_out_what_is_excluded_ignored_and_secret(call):
 
 
 async def test_bad_parameters_are_explained(call):
-    for tool, given in [
+    cases: list[tuple[str, dict[str, Any]]] = [
         ("context_search", {}),
         ("context_search", {"query": "x" * 501}),
         ("context_search", {"query": "abc", "limit": 21}),
@@ -327,7 +339,8 @@ async def test_bad_parameters_are_explained(call):
         ("grep_codebase", {"pattern": "x" * 201}),
         ("grep_codebase", {"pattern": "x", "limit": 0}),
         ("grep_codebase", {"pattern": "x", "limit": True}),
-    ]:
+    ]
+    for tool, given in cases:
         body, refused = await call(tool, **given)
         assert (refused, body["error"]) == (True, "Invalid parameters")
         assert body["details"][0]["field"]

@@ -50,7 +50,7 @@ def read_file(
         file |= {"startLine": read.start_line, "endLine": read.end_line}
     if read.invalid_utf8:
         file["invalidUtf8"] = True
-    answer = {
+    answer: Json = {
         "file": file,
         "dependencies": [],
         "metadata": {"module": read.module, "role": read.role, "lastModified": iso(read.modified)},

@@ -13,7 +13,8 @@ from shopfloor.toolsets.context.manners import toolset
 from shopfloor.usecases import knowledge
 from shopfloor.usecases.knowledge import Overview, Result, Searched
 
-BY_WORDS = "Found by words only: vectors are not there yet (shopfloor model install fetches the model)"
+BY_WORDS = "Found by words only: there is no model yet; a person fetches it with: shopfloor model install"
+NOT_YET = "Found by words only: vectors are still being made"
 
 Query = Annotated[
     str, Field(description="Search query describing what to find (3-500 characters)", min_length=3, max_length=500)
@@ -31,20 +32,21 @@ Content = Annotated[
     str, Field(description="What was learned, in a few sentences (1-10000 characters)", min_length=1, max_length=10_000)
 ]
 OwnModule = Annotated[
-    str | None, Field(description="The module it is about; default that of the first file", min_length=1, max_length=200)
+    str | None,
+    Field(description="The module it is about; default that of the first file", min_length=1, max_length=200),
 ]
 Supersedes = Annotated[str | None, Field(description="The discovery that it replaces, such as discovery-12")]
 About = Annotated[
     list[Annotated[str, Field(min_length=1)]],
-    Field(description="Files it is about (at most 20); when they change, it is marked as perhaps outdated", max_length=20),
+    Field(
+        description="Files it is about (at most 20); when they change, it is marked as perhaps outdated", max_length=20
+    ),
 ]
 DiscoveryId = Annotated[str, Field(description="The discovery, such as discovery-12", min_length=1)]
 
 
 @toolset.tool("context_search", read_only=True, outside=True)
-def context_search(
-    outside: Outside, query: Query, type: Type = "all", module: Module = None, limit: Limit = 5
-) -> Json:
+def context_search(outside: Outside, query: Query, type: Type = "all", module: Module = None, limit: Limit = 5) -> Json:
     """Search project context semantically using RAG (Retrieval-Augmented Generation) with embeddings. Returns relevant discoveries, sessions, and code snippets ranked by similarity."""
     searched = knowledge.search(outside, query, type, module, limit)
     answer: Json = {
@@ -55,7 +57,7 @@ def context_search(
         "index": _index(searched),
     }
     if not searched.by_meaning:
-        answer["hint"] = BY_WORDS
+        answer["hint"] = BY_WORDS if searched.embedded is None else NOT_YET
     return answer
 
 
@@ -112,7 +114,9 @@ def show_project(outside: Outside) -> Json:
         "modules": dict(seen.modules[:50]),
         "roles": dict(seen.roles),
         "mostUsed": [{"path": path, "count": count, "lastAccessed": iso(at)} for path, count, at in seen.most_used],
-        "rules": [{"id": f"discovery-{rule.id}", "module": rule.module, "content": rule.content} for rule in seen.rules],
+        "rules": [
+            {"id": f"discovery-{rule.id}", "module": rule.module, "content": rule.content} for rule in seen.rules
+        ],
     }
 
 

@@ -41,9 +41,16 @@ def _spelled(error: ShopfloorError, call: Call) -> Json:
             return {"error": "Query must be at least 3 characters"}
         case InvalidInput(facts={"problems": problems}):
             return {"error": "Invalid parameters", "details": problems}
-        case InvalidInput(facts={"rule": rule, **facts}):
-            problem = {"field": facts.get("field", "input"), "rule": rule, "problem": error.message}
-            return {"error": "Invalid parameters", "details": [problem]}
+        case InvalidInput(facts={"rule": rule, "field": field}):
+            return {
+                "error": "Invalid parameters",
+                "details": [{"field": field, "rule": rule, "problem": error.message}],
+            }
+        case InvalidInput(facts={"rule": rule}):
+            return {
+                "error": "Invalid parameters",
+                "details": [{"field": "input", "rule": rule, "problem": error.message}],
+            }
         case RateLimited(facts={"seconds": seconds}):
             return {"error": f"Rate limit exceeded for {call.name}", "tool": call.name, "retryAfter": seconds}
         case ToolNotFound():
@@ -56,7 +63,7 @@ def _spelled(error: ShopfloorError, call: Call) -> Json:
         fallback = "Try using grep_codebase for text search"
         return {"error": "Search failed", "message": error.message, **error.facts, "fallback": fallback}
     facts = {key: value for key, value in error.facts.items() if key not in _INSIDE}
-    return {"error": error.message, "tool": call.name, **facts} if "path" not in facts else {"error": error.message, **facts}
+    return {"error": error.message, **({} if "path" in facts else {"tool": call.name}), **facts}
 
 
 def slow_after(call: Call) -> float | None:

