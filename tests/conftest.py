@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from shopfloor.settings import Settings
-from shopfloor.store.database import open_store
+from tests.databases import Databases
 from tests.postgres import PostgresServer
 from tests.workbench import Workbench
 
@@ -35,28 +33,16 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
-def migrated(postgres: PostgresServer) -> str:
-    """The name of a database that has the schema and nothing else; the others are copies of it."""
-    url = postgres.create_database()
-    open_store(url).close()
-    return url.rpartition("/")[2]
+def databases(postgres: PostgresServer) -> Databases:
+    return Databases(postgres)
 
 
 @pytest.fixture
-def copied(postgres: PostgresServer, migrated: str) -> Iterator[Callable[[], str]]:
-    """Makes databases with the schema and nothing else; they go with the test."""
-    made: list[str] = []
-    with psycopg.connect(postgres.url("postgres"), autocommit=True) as admin:
-
-        def copy() -> str:
-            name = f"copy_{next(_numbers)}"
-            admin.execute(f"CREATE DATABASE {name} TEMPLATE {migrated} STRATEGY FILE_COPY".encode())
-            made.append(name)
-            return postgres.url(name)
-
-        yield copy
-        for name in made:
-            admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+def postgres_database(databases: Databases) -> Iterator[str]:
+    """The address of a PostgreSQL database that has the schema and nothing else."""
+    url = databases.take()
+    yield url
+    databases.give_back(url)
 
 
 @pytest.fixture(params=ENGINES)
@@ -64,7 +50,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a fresh database, once per engine."""
     if request.param == "sqlite":
         return f"sqlite://{tmp_path}/floor.db"
-    return str(request.getfixturevalue("copied")())
+    return str(request.getfixturevalue("postgres_database"))
 
 
 @pytest.fixture
@@ -77,9 +63,11 @@ def opened(settings: Settings) -> Iterator[Callable[..., Workbench]]:
     """Opens floors, as many as a test wants, on the same database unless other settings are given."""
     with ExitStack() as stack:
 
-        def open_floor(**parts: Any) -> Workbench:
+        def open_floor(*, started: bool = True, **parts: Any) -> Workbench:
             changed = Settings(**{**settings.model_dump(exclude_unset=True), **parts.pop("settings", {})})
-            return stack.enter_context(Workbench(changed, **parts))
+            floor = Workbench(changed, **parts)
+            stack.callback(floor.close)
+            return floor.__enter__() if started else floor
 
         yield open_floor
 
@@ -88,6 +76,3 @@ def opened(settings: Settings) -> Iterator[Callable[..., Workbench]]:
 def floor(opened: Callable[..., Workbench]) -> Workbench:
     """A floor at work, with the tools of the workbench beside its own."""
     return opened()
-
-
-_numbers = itertools.count(1)

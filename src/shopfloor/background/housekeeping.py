@@ -36,7 +36,7 @@ def chores() -> list[Chore]:
     """What there is to do on any floor."""
     return [
         Chore("processes", 1, processes.bury),
-        Chore("open calls", 1, decisions.close_left_open),
+        Chore("open calls", 1, lambda work: decisions.close_left_open(work, _BATCH)),
         Chore("kept answers", 12, lambda work: work.answers.forget(work.now - ANSWERS_KEPT, _BATCH)),
         Chore("lists", 12, todos.purge),
         Chore("page sessions", 12, lambda work: work.tokens.forget_pages(work.now - DAY, _BATCH)),

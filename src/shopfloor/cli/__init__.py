@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import typer
@@ -32,6 +33,8 @@ app.add_typer(tokens.app, name="token")
 
 def main() -> None:
     """Run a command; a refusal is one line on the standard error and exit code 1."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # not every terminal can show every character
     try:
         app()
     except ShopfloorError as error:

@@ -15,6 +15,7 @@ from shopfloor.settings import Settings
 app = typer.Typer(help="Tokens: issue, list and revoke them.", no_args_is_help=True)
 
 _UNITS = {"s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
+_LONGEST = 3650 * DAY
 
 
 @command(app, "issue")
@@ -58,7 +59,10 @@ def parse_ttl(text: str) -> int:
     match = re.fullmatch(r"([1-9][0-9]{0,8})([smhd])", text)
     if not match:
         raise InvalidInput(f"'{text}' is not a time span; write 90s, 30m, 1h or 7d", field="ttl")
-    return int(match[1]) * _UNITS[match[2]]
+    span = int(match[1]) * _UNITS[match[2]]
+    if span > _LONGEST:
+        raise InvalidInput(f"'{text}' is too long; a token lives at most 3650d", field="ttl")
+    return span
 
 
 def _row(token: Any) -> dict[str, Any]:

@@ -73,10 +73,13 @@ class Identity:
         return AT_HOME
 
     def at_hand(self, credential: Credential) -> bool:
-        """Whether authenticating now waits for nothing but memory."""
-        if credential.trusted is not None or self._fresh_for == 0:
+        """Whether authenticating now waits for nothing but memory and a file of this machine."""
+        token = credential.token
+        if credential.trusted is not None:
             return True
-        return credential.token is not None and self._remembered(credential.token) is not None
+        if self._fresh_for:
+            return token is not None and self._remembered(token) is not None
+        return token is None or token in self._read or not self._user_tokens.asks_outside
 
     def needs_credential(self) -> bool:
         """Whether the floor is closed; once it is, it stays so."""

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import signal
 import socket
+import threading
 import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -16,25 +18,29 @@ from pathlib import Path
 from typing import IO
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shopfloor.app import Floor, build, issue_operator_token, prepare_data_folder
-from shopfloor.errors import FloorTaken, StartRefused, Unauthenticated, UnsafeBind
+from shopfloor.errors import FloorTaken, ShopfloorError, StartRefused, Unauthenticated, UnsafeBind
 from shopfloor.settings import Settings
 from shopfloor.toolkit import Credential
 from shopfloor.transports import http
 
 DRAIN_SECONDS = 5
+STOP_SECONDS = 3
 HEAD_LIMIT = 64 * 1024
 OPERATOR_TOKEN = "operator.token"  # nosec B105: the name of a file
 LOCK = "serve.lock"
+
+_log = logging.getLogger("shopfloor.server")
 
 
 @asynccontextmanager
 async def embedded(floor: Floor, host: str, port: int) -> AsyncIterator[str]:
     """Serve inside a host program; gives the URL once it is listening."""
     with listening(host, port) as bound:
-        server = _Embedded(_config(floor))
+        server = _Embedded(configured(http.application(floor)))
         serving = asyncio.create_task(server.serve(sockets=[bound]))
         try:
             while not server.started:
@@ -61,9 +67,26 @@ def serve(settings: Settings, ready: Callable[[Floor, str], None]) -> None:
                 note(url)
                 operator_token(floor)
                 floor.start("serve", url)
-                _Announced(_config(floor), floor, lambda: ready(floor, url)).run(sockets=[bound])
+                server = _Announced(configured(http.application(floor)), floor, lambda: ready(floor, url))
+                server.run(sockets=[bound])
         finally:
-            floor.stop()
+            _stop(floor)
+
+
+def _stop(floor: Floor) -> None:
+    """Stop the floor. A call that cannot be ended is left behind, and what others have written is kept."""
+
+    def leave() -> None:
+        _log.warning("calls that did not end within %s s were left behind", DRAIN_SECONDS + STOP_SECONDS)
+        with contextlib.suppress(ShopfloorError):
+            floor.works.store.flush()
+        os._exit(0)
+
+    watch = threading.Timer(STOP_SECONDS, leave)
+    watch.daemon = True
+    watch.start()
+    floor.stop()
+    watch.cancel()
 
 
 def check_bind(floor: Floor) -> None:
@@ -144,7 +167,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
     except OverflowError as error:
         raise StartRefused(f"Cannot listen on {host}:{port}: {error}") from error
     except OSError as error:
-        if error.errno not in (98, 48, 13, 99, 49):
+        if error.errno not in (98, 48, 13, 99, 49) and not isinstance(error, socket.gaierror):
             raise
         raise StartRefused(
             f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port with --port N (0 takes a free one)"
@@ -160,9 +183,10 @@ def url_of(bound: socket.socket) -> str:
     return f"http://{name}:{port}"
 
 
-def _config(floor: Floor) -> uvicorn.Config:
+def configured(app: ASGIApp) -> uvicorn.Config:
+    """How an application is served."""
     return uvicorn.Config(
-        http.application(floor),
+        app,
         http=_Protocol,
         ws="none",
         loop="uvloop",

@@ -1,0 +1,25 @@
+"""How much is measured, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    folder: Path
+    databases: dict[str, Callable[[], str]]
+    """By engine, what gives the address of a new, empty database."""
+    rounds: int
+    seconds: float
+    clients: tuple[int, ...]
+    starts: int
+    said: Callable[[str], None]
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def data(self, name: str) -> str:
+        return str(self.folder / name)

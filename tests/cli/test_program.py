@@ -1,0 +1,86 @@
+"""The program itself, in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.workbench import PATIENCE
+
+SHOPFLOOR = str(Path(sys.executable).with_name("shopfloor"))
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts the program in an empty project."""
+
+    def started(*arguments, program=(SHOPFLOOR,)):
+        return subprocess.Popen(
+            [*program, *arguments],
+            cwd=tmp_path,
+            env={name: value for name, value in os.environ.items() if not name.startswith("SHOPFLOOR_")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return started
+
+
+@pytest.fixture
+def run(start):
+    def ran(*arguments, **how):
+        process = start(*arguments, **how)
+        out, err = process.communicate(timeout=PATIENCE)
+        return process.returncode, out, err
+
+    return ran
+
+
+def test_the_script_and_the_module_are_the_same_program(run):
+    code, out, err = run("--help")
+    assert (code, err) == (0, "")
+    module = run("--help", program=(sys.executable, "-m", "shopfloor"))
+    assert module == (code, out.replace("Usage: shopfloor", "Usage: python -m shopfloor"), err)
+
+
+def test_help_loads_nothing_that_takes_its_time(run):
+    script = (
+        "import sys, shopfloor, shopfloor.cli\n"
+        "heavy = {'uvicorn', 'starlette', 'mcp', 'psycopg', 'apsw', 'jwt', 'cryptography', 'numpy', 'onnxruntime'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    assert run(program=(sys.executable, "-c", script))[1] == "[]\n"
+
+
+def test_a_refusal_is_one_line_and_exit_code_1(run):
+    assert run("agent", "show", "ghost") == (1, "", "shopfloor: Agent 'ghost' does not exist.\n")
+
+
+def test_commands_at_once_on_an_empty_project_all_succeed(start):
+    names = [f"agent-{number}" for number in range(4)]
+    processes = [start("agent", "add", name, "--no-token", "--json") for name in names]
+    outcomes = [(process.communicate(timeout=PATIENCE), process.returncode) for process in processes]
+    assert [(json.loads(out)["id"], err, code) for (out, err), code in outcomes] == [(name, "", 0) for name in names]
+
+
+def test_a_reader_that_goes_away_is_no_reason_for_a_traceback(start, run):
+    process = start("tools", "--json")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert "Traceback" not in process.stderr.read()
+    process.wait(PATIENCE)
+    process.stderr.close()
+
+
+def test_an_answer_can_be_printed_where_only_ascii_can(run, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    code, out, err = run("call", "factory", "mcp__system__log_decision", '{"ä": "→"}')
+    assert (code, "Traceback" in err) == (1, False)
+    assert "INVALID_INPUT" in out

@@ -1,0 +1,81 @@
+"""A server with people of every kind, each with a credential."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+
+from tests.doors.server import ERAS, Server, bearer
+
+STATUS = "mcp__agent__get_status"
+LOG_DECISION = "mcp__system__log_decision"
+TYPES = {"supervisor": "SUPERVISOR", "orchestrator": "ORCHESTRATOR", "worker_a": "WORKER", "worker_b": "WORKER"}
+DOORS = ("execute", *ERAS)
+
+
+@dataclass
+class Team:
+    server: Server
+    tokens: dict[str, str]
+
+    @classmethod
+    def hired(cls, server: Server) -> Team:
+        """Hire everybody, two at a time."""
+        with ThreadPoolExecutor(2) as hands:
+            hired = {name: hands.submit(server.agent, name, type) for name, type in TYPES.items()}
+            hired["user_a"] = hands.submit(server.user, "user_a")
+        tokens = {name: token.result() for name, token in hired.items()}
+        return cls(server, {**tokens, "operator": server.operator})
+
+    def headers(self, who: str | None) -> dict[str, str]:
+        return bearer(None if who is None else self.tokens[who])
+
+    def execute(self, who: str | None, tool: str, input: Any = None, **options: Any) -> httpx2.Response:
+        return self.server.call(tool, input, token=None if who is None else self.tokens[who], **options)
+
+    def ask(self, door: str, who: str | None, tool: str, input: Any = None, **options: Any) -> Reply:
+        """The same call through any door, with its answer in one shape."""
+        token = None if who is None else self.tokens.get(who, who)
+        if door == "execute":
+            response = self.server.call(tool, input, token=token, **options)
+            return Reply(response, response.json() if response.content else {})
+        key = options.pop("key", None)
+        meta = {} if key is None else {"_meta": {"shopfloor/idempotencyKey": key}}
+        params = {"name": tool, "arguments": {} if input is None else input, **meta}
+        response = self.server.rpc("tools/call", params, token=token, era=door, **options)
+        result = response.json().get("result", {}) if response.content else {}
+        return Reply(response, result.get("structuredContent", {}), result)
+
+
+@dataclass
+class Reply:
+    """An answer: the HTTP response, the factory's envelope in it, and over MCP the result around that."""
+
+    response: httpx2.Response
+    envelope: dict[str, Any]
+    result: dict[str, Any] | None = None
+
+    @property
+    def status(self) -> int:
+        return self.response.status_code
+
+    @property
+    def code(self) -> str | None:
+        """The factory's error code; None when the call succeeded."""
+        return str(self.envelope["error"]["code"]) if "error" in self.envelope else None
+
+    @property
+    def data(self) -> Any:
+        return self.envelope["data"]
+
+    @property
+    def replayed(self) -> bool:
+        """Whether the answer says that it was given before, in every place where it can."""
+        said = {self.response.headers.get("idempotency-replayed") == "true"}
+        if self.result is not None:
+            said.add(self.result.get("_meta", {}).get("shopfloor/idempotencyReplayed", False))
+        assert len(said) == 1, "header and _meta disagree"
+        return said.pop()

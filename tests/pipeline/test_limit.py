@@ -1,0 +1,123 @@
+"""So many calls a minute per principal and tool, in a sliding window."""
+
+from __future__ import annotations
+
+import pytest
+
+from shopfloor.domain.actors import Kind, Principal
+from shopfloor.domain.times import MINUTE, SECOND
+from shopfloor.errors import RateLimited
+from shopfloor.pipeline import compose
+from shopfloor.pipeline.limit import limit
+from shopfloor.toolkit import Waiting
+from tests.workbench import bare_call
+
+ADA = Principal(Kind.AGENT, "ada", "WORKER")
+BOB = Principal(Kind.AGENT, "bob", "WORKER")
+
+
+@pytest.fixture
+def database(tmp_path):
+    """The window is in memory; its rows in the log are tested in test_record.py."""
+    return f"sqlite://{tmp_path}/floor.db"
+
+
+class Window:
+    """The step alone, with a clock that stands still."""
+
+    def __init__(self, floor, per_minute):
+        self.now = 1_000 * MINUTE
+        self.hits: list[str] = []
+        self._works = floor.floor.works
+        self._walk = compose(
+            [limit(per_minute, lambda: self.now, self._works, self.hits.append)], lambda call: "served"
+        )
+
+    def call(self, actor=ADA, tool="grep", waited=None):
+        call = bare_call(tool)
+        call.actor, call.waited, call.reference = actor, waited, 7
+        try:
+            return self._walk(call)
+        except RateLimited as error:
+            return error.facts["seconds"]
+
+
+def test_only_the_call_too_many_is_refused_with_the_seconds_to_wait(floor):
+    window = Window(floor, {"grep": 3})
+    assert [window.call() for _ in range(4)] == ["served", "served", "served", 60]
+    assert window.hits == ["grep"]
+
+
+def test_the_window_slides_with_each_call(floor):
+    window = Window(floor, {"grep": 2})
+    window.call()
+    window.now += 40 * SECOND
+    window.call()
+    assert window.call() == 20
+    window.now += 19_500_000
+    assert window.call() == 1
+    window.now += 500_000
+    assert window.call() == "served"
+    assert window.call() == 40
+
+
+def test_a_refused_call_does_not_lengthen_the_wait(floor):
+    window = Window(floor, {"grep": 1})
+    window.call()
+    for _ in range(5):
+        window.now += 10 * SECOND
+        window.call()
+    window.now += 10 * SECOND
+    assert window.call() == "served"
+
+
+def test_callers_and_tools_do_not_share_a_limit(floor):
+    window = Window(floor, {"grep": 1, "read_file": 1})
+    assert [window.call(ADA), window.call(BOB), window.call(ADA, "read_file")] == ["served"] * 3
+    assert [window.call(ADA), window.call(BOB)] == [60, 60]
+
+
+@pytest.mark.parametrize("limits", [{}, {"grep": 0}])
+def test_zero_and_nothing_mean_no_limit(floor, limits):
+    window = Window(floor, limits)
+    assert [window.call() for _ in range(500)] == ["served"] * 500
+
+
+def test_a_call_that_waits_counts_once_however_often_it_wakes(floor):
+    window = Window(floor, {"grep": 1})
+    waiting = Waiting("mail", 0)
+    assert [window.call(), window.call(waited=waiting), window.call(waited=waiting)] == ["served"] * 3
+
+
+def test_many_callers_leave_no_windows_behind(floor):
+    window = Window(floor, {"grep": 1})
+    for number in range(10_005):
+        window.call(Principal(Kind.AGENT, f"a{number}", "WORKER"))
+    window.now += 2 * MINUTE
+    assert window.call() == "served"
+
+
+def test_through_the_floor_the_refusal_says_how_long_to_wait(opened):
+    floor = opened(settings={"rate_limits": {"mcp__agent__get_status": 2}})
+    floor.hire("ada", "WORKER", with_token=False)
+    answers = [floor.call("factory", "mcp__agent__get_status", {}, "ada") for _ in range(3)]
+    seconds = answers[2]["error"]["details"]["seconds"]
+    assert [answer["success"] for answer in answers] == [True, True, False]
+    assert 30 <= seconds <= 60
+    assert answers[2]["error"] == {
+        "code": "RATE_LIMITED",
+        "message": f"Rate limit exceeded for mcp__agent__get_status; try again in {seconds} s.",
+        "details": {
+            "tool": "mcp__agent__get_status",
+            "seconds": seconds,
+            "hint": f"Wait {seconds} s, then call again",
+        },
+    }
+    assert floor.escalations() == []
+
+
+def test_another_caller_is_served_meanwhile(opened):
+    floor = opened(settings={"rate_limits": {"look": 1}})
+    tokens = [floor.hire(name, "WORKER", with_token=True)[1] for name in ("ada", "bob")]
+    assert [floor.ask("look", token=tokens[0]).error is None for _ in range(2)] == [True, False]
+    assert floor.ask("look", token=tokens[1]).error is None
