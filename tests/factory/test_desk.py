@@ -70,6 +70,14 @@ def test_what_wants_something_waits_until_it_is_done_even_when_read(team):
     assert [mail["id"] for mail in team.call(None, "inbox_list")["mails"]] == ["mail-1"]
 
 
+def test_a_reply_to_a_question_is_its_answer_and_an_acknowledgement_is_not(team):
+    ticket = team.call("w1", "mcp__mail__ask", subject="Which?", body="?", options=["A"], timeoutSeconds=0)["ticket"]
+    assert team.refused(None, "inbox_ack", mailId=ticket)[0] == "INVALID_INPUT"
+    assert team.refused(None, "inbox_reply", mailId=ticket, body="B")[0] == "INVALID_INPUT"
+    team.call(None, "inbox_reply", mailId=ticket, body="A")
+    assert team.call("w1", "mcp__mail__ask", ticket=ticket)["answer"] == "A"
+
+
 def test_the_person_cannot_read_the_agents_mail_here(team):
     team.call("w1", "mcp__mail__send", toAgentId="sup", subject="s", body="b")
     assert team.refused(None, "inbox_read", mailId="mail-1")[0] == "PERMISSION_DENIED"

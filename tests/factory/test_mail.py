@@ -4,6 +4,7 @@ import pytest
 
 from shopfloor.domain.mail import HUMAN, agent_party
 from shopfloor.usecases import mail
+from tests.factory.team import Team
 
 
 def send(team, caller="w1", **input):
@@ -284,6 +285,24 @@ def test_a_made_up_cursor_is_refused(team, cursor):
 @pytest.mark.parametrize("limit", [0, 201, True, "5"])
 def test_a_limit_is_a_number_from_1_to_200(team, limit):
     assert team.refused("sup", "mcp__mail__list_inbox", limit=limit)[0] == "INVALID_INPUT"
+
+
+def test_only_what_is_shown_is_delivered_by_a_list(team):
+    ids = [send(team, toHuman=True) for _ in range(3)]
+    assert team.call(None, "inbox_list", limit=2)["count"] == 2
+    delivered = [receipt(team, "human", id).delivered_at is not None for id in ids]
+    assert delivered == [False, True, True]
+
+
+def test_another_workspace_is_another_world(tmp_path, database):
+    with Team(tmp_path, database=database) as here, Team(tmp_path, database=database, workspace="there") as there:
+        id = send(here, toAgentId="sup")
+        assert there.inbox("sup") == []
+        assert there.refused("sup", "mcp__mail__read", mailId=id)[0] == "RESOURCE_NOT_FOUND"
+        task, epic = here.task(), here.epic()
+        assert there.refused("sup", "mcp__task__get", taskId=task)[0] == "RESOURCE_NOT_FOUND"
+        assert there.refused("sup", "mcp__epic__get", epicId=epic)[0] == "RESOURCE_NOT_FOUND"
+        assert there.call("w1", "mcp__task__claim")["task"] is None
 
 
 # Again

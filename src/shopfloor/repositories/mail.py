@@ -100,12 +100,13 @@ class Mails:
     def page(self, recipient: Party, box: Box, *, limit: int, before: int | None = None) -> list[Receipt]:
         """Mail of one inbox, newest first, with the beginnings of bodies; a box is all, unread or waiting."""
         rows = self._connection.all(
-            f"WITH page AS MATERIALIZED (SELECT * FROM receipt WHERE workspace = :workspace"
+            "WITH page (mail) AS MATERIALIZED (SELECT mail FROM receipt WHERE workspace = :workspace"
             f" AND recipient = :recipient{' AND read_at IS NULL' if box == 'unread' else ''}"
-            f"{' AND (read_at IS NULL OR (wanted = 1 AND acted_at IS NULL))' if box == 'waiting' else ''}"
+            f"{' AND waiting = 1' if box == 'waiting' else ''}"
             f"{'' if before is None else ' AND mail < :before'} ORDER BY mail DESC LIMIT :limit)"
-            f" SELECT {_SHORT}, {_STATES} FROM page AS receipt JOIN mail"
-            " ON mail.workspace = receipt.workspace AND mail.id = receipt.mail ORDER BY receipt.mail DESC",
+            f" SELECT {_SHORT}, {_STATES} FROM page JOIN receipt ON receipt.workspace = :workspace"
+            " AND receipt.recipient = :recipient AND receipt.mail = page.mail JOIN mail"
+            " ON mail.workspace = :workspace AND mail.id = page.mail ORDER BY page.mail DESC",
             workspace=self._workspace,
             recipient=recipient.key,
             limit=limit,
@@ -221,7 +222,7 @@ class Mails:
     def read(self, owner: Party, mail: int, now: int) -> None:
         """The recipient has read it; the first time counts."""
         first = self._connection.execute(
-            "UPDATE receipt SET read_at = :now, delivered_at = coalesce(delivered_at, :now)"
+            "UPDATE receipt SET read_at = :now, delivered_at = coalesce(delivered_at, :now), waiting = wanted"
             " WHERE workspace = :workspace AND recipient = :owner AND mail = :mail AND read_at IS NULL",
             workspace=self._workspace,
             owner=owner.key,
@@ -235,7 +236,7 @@ class Mails:
     def act(self, owner: Party, mail: int, now: int) -> None:
         """The recipient has acted on it: acknowledged it, or replied."""
         self._connection.execute(
-            "UPDATE receipt SET acted_at = coalesce(acted_at, :now), overdue_at = NULL"
+            "UPDATE receipt SET acted_at = coalesce(acted_at, :now), overdue_at = NULL, waiting = 0"
             " WHERE workspace = :workspace AND recipient = :owner AND mail = :mail",
             workspace=self._workspace,
             owner=owner.key,

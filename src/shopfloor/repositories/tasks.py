@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from shopfloor.domain.tasks import BoardKind, Comment, State, Task, TaskNotFound
@@ -205,6 +206,22 @@ class Tasks:
             **self._bound,
         )
         return [row[0] for row in rows]
+
+    def blockers_of(self, numbers: Sequence[int]) -> dict[int, list[int]]:
+        """The same for many tasks at once."""
+        blockers: dict[int, list[int]] = {number: [] for number in numbers}
+        if not blockers:
+            return blockers
+        names = {f"task{place}": number for place, number in enumerate(numbers)}
+        rows = self._connection.all(
+            "SELECT task, blocker FROM dependency WHERE workspace = :workspace"
+            f" AND task IN ({', '.join(f':{name}' for name in names)}) ORDER BY blocker",
+            workspace=self._bound["workspace"],
+            **names,
+        )
+        for number, blocker in rows:
+            blockers[number].append(blocker)
+        return blockers
 
     def unfinished_blockers(self, number: int) -> list[Task]:
         """The tasks that keep this one from being begun."""

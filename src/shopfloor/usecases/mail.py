@@ -168,11 +168,13 @@ def _acted(work: Work, number: int) -> None:
 
 
 def page(work: Work, box: Box, limit: int, before: int | None) -> list[Receipt]:
-    """The caller's mail, newest first. What the caller gets to see counts as delivered."""
-    owner = party_of(work.actor)
-    receipts = work.mail.page(owner, box, limit=limit, before=before)
-    deliver(work, owner, [receipt.mail.id for receipt in receipts if receipt.delivered_at is None])
-    return receipts
+    """The caller's mail, newest first."""
+    return work.mail.page(party_of(work.actor), box, limit=limit, before=before)
+
+
+def shown(work: Work, receipts: Sequence[Receipt]) -> None:
+    """What the caller gets to see counts as delivered."""
+    deliver(work, party_of(work.actor), [receipt.mail.id for receipt in receipts if receipt.delivered_at is None])
 
 
 def unread(work: Work) -> int:

@@ -30,6 +30,12 @@ def asked(work: Work, number: int) -> Question:
     return question
 
 
+def is_open(work: Work, number: int) -> bool:
+    """Whether a mail asks something that may still be answered in time."""
+    question = work.mail.find_question(number)
+    return question is not None and question.state(work.now) == "OPEN"
+
+
 def answer(work: Work, number: int, text: str) -> Question:
     """The question, answered by the caller; the answer is in the asker's inbox, too."""
     mail.received(work, number)

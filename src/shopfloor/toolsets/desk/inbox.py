@@ -10,6 +10,7 @@ from shopfloor.domain.ids import mail_number, spelled
 from shopfloor.domain.mail import BODY_LIMIT, EXCERPT, Receipt
 from shopfloor.domain.pages import listed, read_number_cursor, wanted
 from shopfloor.domain.times import iso, iso_or_none
+from shopfloor.errors import InvalidInput
 from shopfloor.repositories.work import Work
 from shopfloor.toolkit import Cursor, Json, Limit
 from shopfloor.toolsets.desk.manners import toolset
@@ -24,6 +25,7 @@ def inbox_list(work: Work, include_done: bool = False, limit: Limit = None, curs
     """List what waits for a person: unread mail, open questions, acknowledgements; newest first."""
     receipts = mail.page(work, "all" if include_done else "waiting", wanted(limit), read_number_cursor(cursor))
     answer = listed("mails", receipts, limit, lambda one: spell_mail(work, one, EXCERPT), lambda one: one.mail.id)
+    mail.shown(work, receipts[: answer["count"]])
     return {"count": answer["count"], "unreadCount": mail.unread(work), **answer}
 
 
@@ -35,9 +37,13 @@ def inbox_read(work: Work, mail_id: MailId) -> Json:
 
 @toolset.tool("inbox_reply")
 def inbox_reply(work: Work, mail_id: MailId, body: Body) -> Json:
-    """Reply to a mail; it goes to its sender, or to the agent that an alarm is about."""
-    number = mail.reply(work, mail_number(mail_id), body)
-    return {"mailId": f"mail-{number}", "timestamp": iso(work.now)}
+    """Reply to a mail; it goes to its sender, or to the agent that an alarm is about. To a question it is the answer."""
+    number = mail_number(mail_id)
+    if questions.is_open(work, number):
+        reply = questions.answer(work, number, body).reply
+    else:
+        reply = mail.reply(work, number, body)
+    return {"mailId": f"mail-{reply}", "timestamp": iso(work.now)}
 
 
 @toolset.tool("inbox_answer")
@@ -49,8 +55,11 @@ def inbox_answer(work: Work, mail_id: MailId, answer: Body) -> Json:
 
 @toolset.tool("inbox_ack", idempotent=True)
 def inbox_ack(work: Work, mail_id: MailId) -> Json:
-    """Acknowledge a mail: it is seen to."""
-    receipt = mail.acknowledge(work, mail_number(mail_id))
+    """Acknowledge a mail: it is seen to. A question wants an answer instead."""
+    number = mail_number(mail_id)
+    if questions.is_open(work, number):
+        raise InvalidInput(f"{mail_id} asks a question", field="mailId", hint=f"Answer it: inbox answer {mail_id} TEXT")
+    receipt = mail.acknowledge(work, number)
     return {"mailId": mail_id, "acknowledgedAt": iso_or_none(receipt.acted_at)}
 
 

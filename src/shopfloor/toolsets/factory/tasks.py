@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -88,7 +89,10 @@ def list_tasks(
         board=board,
         assignee=assignee_id,
     )
-    return listed("tasks", rows, limit, lambda task: shortened(in_full(work, task)), lambda task: task.number)
+    blockers = work.tasks.blockers_of([task.number for task in rows])
+    return listed(
+        "tasks", rows, limit, lambda task: shortened(_spelled(task, blockers[task.number])), lambda task: task.number
+    )
 
 
 @toolset.tool("mcp__task__assign", idempotent=True)
@@ -183,10 +187,14 @@ def in_contract(task: Task) -> Json:
 
 def in_full(work: Work, task: Task) -> Json:
     """The same with all that we know beyond it."""
+    return _spelled(task, work.tasks.blockers(task.number))
+
+
+def _spelled(task: Task, blockers: Sequence[int]) -> Json:
     answer = {
         **in_contract(task),
         "priority": task.priority,
-        "dependsOn": [f"task-{number}" for number in work.tasks.blockers(task.number)],
+        "dependsOn": [f"task-{number}" for number in blockers],
         "assigneeId": task.assignee,
         "attempts": task.attempts,
         "version": task.version,

@@ -23,7 +23,8 @@ CREATE TABLE receipt (
     workspace    BIGINT NOT NULL,
     recipient    TEXT    NOT NULL,
     mail         BIGINT NOT NULL,
-    wanted       BIGINT NOT NULL,          -- 1: it waits for an answer or an acknowledgement
+    wanted       BIGINT NOT NULL,          -- 1: reading it is not enough, it wants an answer or an acknowledgement
+    waiting      BIGINT NOT NULL DEFAULT 1, -- 1 until the recipient has done what it wants
     overdue_at   BIGINT,                   -- when to escalate; nothing once that is done or needless
     delivered_at BIGINT,
     read_at      BIGINT,
@@ -33,8 +34,7 @@ CREATE TABLE receipt (
 CREATE INDEX receipt_mail ON receipt (workspace, mail);
 CREATE INDEX receipt_unread ON receipt (workspace, recipient, mail) WHERE read_at IS NULL;
 CREATE INDEX receipt_undelivered ON receipt (workspace, recipient, mail) WHERE delivered_at IS NULL;
-CREATE INDEX receipt_waiting ON receipt (workspace, recipient, mail)
-    WHERE read_at IS NULL OR (wanted = 1 AND acted_at IS NULL);
+CREATE INDEX receipt_waiting ON receipt (workspace, recipient, mail) WHERE waiting = 1;
 CREATE INDEX receipt_overdue ON receipt (workspace, overdue_at) WHERE overdue_at IS NOT NULL;
 
 -- How much is unread, kept in a few slots so that many senders do not wait for one row.
@@ -85,3 +85,10 @@ CREATE INDEX crash_agent ON crash (workspace, agent, created_at);
 -- The leases: what agents have in hand.
 CREATE INDEX task_held ON task (workspace, assignee, number)
     WHERE state IN ('ASSIGNED', 'IN_PROGRESS') AND deleted_at IS NULL;
+
+-- Tasks of all boards of a kind, and those in one state: what waits for review.
+CREATE INDEX task_kind ON task (workspace, kind, number) WHERE deleted_at IS NULL;
+CREATE INDEX task_anywhere ON task (workspace, kind, state, number) WHERE deleted_at IS NULL;
+DROP INDEX task_assignee;
+CREATE INDEX task_assignee ON task (workspace, kind, assignee, number)
+    WHERE assignee IS NOT NULL AND deleted_at IS NULL;
