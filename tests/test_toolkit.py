@@ -165,7 +165,8 @@ def test_every_schema_of_ours_can_be_read_by_every_client(toolset, tool):
         if isinstance(node, dict):
             assert "$ref" not in node
             assert not isinstance(node.get("title"), str)
-    assert tool.schema["additionalProperties"] is False
+    if toolset.caller_argument is None:  # the contract of the other one prints its schemas without this
+        assert tool.schema["additionalProperties"] is False
     assert tool.description
     for name, parameter in tool.schema["properties"].items():
         assert parameter.get("description"), f"{tool.name} does not say what {name} is"

@@ -62,7 +62,15 @@ def api(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def settings(tmp_path: Path, model: str, api: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    return Settings(project=tmp_path, chat_base_url=f"{model}/v1", chat_api=api, chat_timeout=3, chat_turns=0, port=0)
+    return Settings(
+        project=tmp_path,
+        chat_base_url=f"{model}/v1",
+        chat_api=api,
+        chat_timeout=3,
+        chat_turns=0,
+        chat_history=6,
+        port=0,
+    )
 
 
 @pytest.fixture

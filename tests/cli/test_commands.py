@@ -398,14 +398,18 @@ def test_help_names_every_command(run):
     code, out, _ = run("--help")
     assert code == 0
     commands = [command.name for command in cli.app.registered_commands] + list(groups())
-    assert commands == ["serve", "stdio", "call", "tools", "agent", "user", "token"]
+    assert commands == ["serve", "stdio", "call", "tools", "agent", "user", "todo", "token"]
     for name in commands:
         assert re.search(rf"^  {name} +\w", out, re.MULTILINE), name
 
 
 @pytest.mark.parametrize(
     ("group", "commands"),
-    [("agent", ["add", "list", "show", "retire"]), ("user", ["add", "list"]), ("token", ["issue", "list", "revoke"])],
+    [
+        ("agent", ["add", "list", "show", "retire"]),
+        ("user", ["add", "password", "list", "remove"]),
+        ("token", ["issue", "list", "revoke"]),
+    ],
 )
 def test_each_group_names_its_commands(run, group, commands):
     code, out, _ = run(group, "--help")

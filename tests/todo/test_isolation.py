@@ -32,6 +32,7 @@ ARGUMENTS: dict[str, Any] = {
     "before": None,
     "blocker": 2,
     "board": "alice",
+    "busy_by": 1,
     "busy_until": 1,
     "by": -1,
     "deleted": True,

@@ -12,6 +12,7 @@ import pytest
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
+from shopfloor.domain.decisions import read_reference
 from shopfloor.toolkit import Call, Credential
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -220,6 +221,20 @@ def test_a_failing_store_says_no_more_than_that(floor, call, tool, given, text):
     answer = call(tool, **given)
     assert (answer["success"], answer["error"]) == (False, text)
     assert re.fullmatch(r"Try again later. A person finds the cause in the log under ref-\w+", answer["hint"])
+
+
+def test_system_errors_are_logged_with_their_cause(floor, call):
+    floor.floor.works.store.write(lambda connection: connection.execute("DROP TABLE task"))
+    reference = read_reference(call("add_task", title="x")["hint"].rpartition(" ")[2])
+    floor.floor.works.store.flush()
+    rows = floor.floor.works.store.read(
+        lambda connection: connection.all(
+            "SELECT tool, subject, code, stack FROM decision WHERE reference = :reference AND kind = 'error'",
+            reference=reference,
+        )
+    )
+    assert [row[:3] for row in rows] == [("add_task", "user:alice", "INTERNAL_ERROR")]
+    assert "no such table: task" in rows[0][3]
 
 
 def test_a_long_list_goes_on_at_a_cursor_and_counts_all(call):

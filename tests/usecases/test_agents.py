@@ -126,7 +126,7 @@ def test_a_user_who_is_not_there_gets_no_token(floor):
 
 def test_a_removed_user_gets_no_token_and_can_come_back(floor):
     floor.add_user("eve")
-    floor.execute("UPDATE person SET removed_at = 1")
+    floor.remove_user("eve")
     with pytest.raises(NotFound, match="User 'eve' was removed"):
         floor.issue_token(user="eve")
     with pytest.raises(NotFound, match="There is no agent or user 'eve'"):

@@ -1,34 +1,43 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import httpx2
 import pytest
+from argon2 import PasswordHasher
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from shopfloor.gateways import passwords
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
-from shopfloor.usecases import people
 from tests.chat.conftest import model
 from tests.chat.model import KEY
 from tests.serving import Served, away, served
 
 __all__ = ["model"]
 
-CHROMIUM = "/usr/bin/chromium"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
 PASSWORD = "correct horse battery"
 
 
-kept = cache(passwords.hashed)
-"""Hashing is slow on purpose; once is enough here."""
+def _installed() -> str:
+    """The browser of this system; there must be one."""
+    found = [path for name in BROWSERS if (path := shutil.which(name))]
+    assert found, f"none of {', '.join(BROWSERS)} is installed"
+    return found[0]
 
 
-def give_password(floor: Shopfloor, name: str) -> None:
-    floor.floor.administer(lambda work: people.set_password(work, name, kept(PASSWORD)))
+@pytest.fixture(autouse=True)
+def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hashing is slow on purpose; here it need not be, but for the tests of that."""
+    monkeypatch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=1024, parallelism=1))
+    passwords._nobodys.cache_clear()
+    yield
+    passwords._nobodys.cache_clear()
 
 
 @pytest.fixture
@@ -40,7 +49,7 @@ def floor(tmp_path: Path) -> Iterator[Shopfloor]:
 @pytest.fixture
 def server(floor: Shopfloor) -> Iterator[Served]:
     floor.add_user("alice")
-    give_password(floor, "alice")
+    floor.set_password("alice", PASSWORD)
     with served(floor) as server:
         yield server
 
@@ -53,7 +62,7 @@ def talking(tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> Iter
     floor = away(lambda: Shopfloor(settings).__enter__())
     for name in ("alice", "bob"):
         away(partial(floor.add_user, name))
-        away(partial(give_password, floor, name))
+        away(partial(floor.set_password, name, PASSWORD))
     with served(floor) as server:
         yield server
     away(floor.close)
@@ -62,7 +71,7 @@ def talking(tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> Iter
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=_installed(), args=FLAGS)
         yield browser
         browser.close()
 

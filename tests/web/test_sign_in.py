@@ -7,13 +7,14 @@ import time
 
 import httpx2
 import pytest
+from argon2 import PasswordHasher
 
 from shopfloor.domain.actors import OPERATOR
-from shopfloor.errors import RateLimited
+from shopfloor.errors import RateLimited, Unauthenticated
 from shopfloor.gateways import passwords
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
-from shopfloor.usecases.sessions import TRIES_PER_ADDRESS, TRIES_PER_NAME, Tries
+from shopfloor.usecases.sessions import TRIES, TRIES_PER_ADDRESS, TRIES_PER_NAME, Tries
 from tests.serving import served
 from tests.web.support import PASSWORD, sign_in, token_of
 
@@ -89,7 +90,10 @@ def test_every_wrong_sign_in_reads_the_same(server, visitor):
     assert len({text for _, text in answers[:4]}) == 1
 
 
-def test_somebody_who_does_not_exist_takes_as_long(server):
+def test_somebody_who_does_not_exist_takes_as_long(server, monkeypatch):
+    monkeypatch.setattr(passwords, "_hasher", PasswordHasher())
+    passwords._nobodys.cache_clear()
+    server.floor.set_password("alice", PASSWORD)
     sessions = server.floor.floor.sessions
     passwords.fits("warm up", None)
 
@@ -108,11 +112,20 @@ def test_somebody_who_does_not_exist_takes_as_long(server):
 
 def test_guessing_is_stopped_for_names_that_exist_and_for_others(visitor):
     for name in ("alice", "nobody"):
-        for _ in range(TRIES_PER_NAME):
+        for _ in range(TRIES):
             assert sign_in(visitor, name, "wrong password").status_code == 401
         stopped = sign_in(visitor, name, PASSWORD)
         assert stopped.status_code == 429
         assert 0 < int(stopped.headers["Retry-After"]) <= 300
+
+
+def test_who_guesses_elsewhere_locks_nobody_out(server, visitor):
+    for _ in range(TRIES):
+        with pytest.raises(Unauthenticated):
+            server.floor.floor.sessions.sign_in("alice", "wrong password", "192.0.2.1")
+    with pytest.raises(RateLimited):
+        server.floor.floor.sessions.sign_in("alice", PASSWORD, "192.0.2.1")
+    assert sign_in(visitor).status_code == 303
 
 
 def test_guessing_many_names_is_stopped_by_address():
@@ -126,7 +139,7 @@ def test_guessing_many_names_is_stopped_by_address():
 
 
 def test_signing_in_right_is_never_held_against_anybody(visitor):
-    for _ in range(TRIES_PER_NAME + 1):
+    for _ in range(TRIES + 1):
         assert sign_in(visitor).status_code == 303
 
 

@@ -37,6 +37,7 @@ class Conversation:
     asked: tuple[Asked, ...]
     granted: tuple[Asked, ...]
     busy_until: int | None
+    busy_by: int | None
     created_at: int
     updated_at: int
 

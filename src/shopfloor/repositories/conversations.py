@@ -10,7 +10,7 @@ from shopfloor.domain.conversations import USER, Asked, Conversation, Message
 from shopfloor.errors import NotFound
 from shopfloor.store.database import Connection, Row
 
-_COLUMNS = "id, title, state, busy_until, created_at, updated_at"
+_COLUMNS = "id, title, state, busy_until, busy_by, created_at, updated_at"
 _SCOPE = "workspace = :workspace AND owner = :owner"
 
 
@@ -41,16 +41,24 @@ class Conversations:
         return int(row[0])
 
     def change(
-        self, id: int, now: int, *, asked: Sequence[Asked], granted: Sequence[Asked], busy_until: int | None
+        self,
+        id: int,
+        now: int,
+        *,
+        asked: Sequence[Asked],
+        granted: Sequence[Asked],
+        busy_until: int | None,
+        busy_by: int | None,
     ) -> None:
-        """What was asked and agreed to, and until when a turn is under way."""
+        """What was asked and agreed to, and until when a turn is under way in which process."""
         state = {"asked": [[a.task, a.title] for a in asked], "granted": [[a.task, a.title] for a in granted]}
         self._connection.execute(
-            "UPDATE conversation SET state = :state, busy_until = :busy_until, updated_at = :now"
+            "UPDATE conversation SET state = :state, busy_until = :busy_until, busy_by = :busy_by, updated_at = :now"
             f" WHERE {_SCOPE} AND id = :id",
             id=id,
             state=json.dumps(state, ensure_ascii=False),
             busy_until=busy_until,
+            busy_by=busy_by,
             now=now,
             **self._bound,
         )
@@ -120,10 +128,10 @@ class Conversations:
 
 
 def _conversation(row: Row) -> Conversation:
-    id, title, state, busy_until, created_at, updated_at = row
+    id, title, state, busy_until, busy_by, created_at, updated_at = row
     known = json.loads(state)
     asked, granted = (tuple(Asked(*each) for each in known.get(key, [])) for key in ("asked", "granted"))
-    return Conversation(id, title, asked, granted, busy_until, created_at, updated_at)
+    return Conversation(id, title, asked, granted, busy_until, busy_by, created_at, updated_at)
 
 
 def _message(row: Row) -> Message:

@@ -30,13 +30,14 @@ def begin(work: Work, id: int | None, message: str, busy_for: int, history: int)
     own = _own(work)
     people.ensure(work)
     conversation = own.get(id if id is not None else own.add(title_of(message), work.now))
-    if conversation.busy_until is not None and work.now < conversation.busy_until:
+    if _busy(work, conversation):
         raise WrongState("The assistant is still answering your last message", hint="Wait for its answer")
     if (said := own.last(conversation.id, 1)) and said[0].role == USER:
         own.say(conversation.id, ASSISTANT, INTERRUPTED, work.now, error="INTERRUPTED")
     own.say(conversation.id, USER, message, work.now)
     granted = conversation.asked if agrees(message) else ()
-    own.change(conversation.id, work.now, asked=(), granted=granted, busy_until=work.now + busy_for)
+    until = work.now + busy_for
+    own.change(conversation.id, work.now, asked=(), granted=granted, busy_until=until, busy_by=work.process)
     return conversation.id, own.last(conversation.id, history)
 
 
@@ -65,7 +66,7 @@ def end(work: Work, id: int, text: str, tool_calls: list[Any], error: str | None
     if asked and asked not in text:
         text = f"{text}\n\n{asked}".strip()
     own.say(id, ASSISTANT, text, work.now, tool_calls, error)
-    own.change(id, work.now, asked=conversation.asked, granted=(), busy_until=None)
+    own.change(id, work.now, asked=conversation.asked, granted=(), busy_until=None, busy_by=None)
     return text
 
 
@@ -92,7 +93,19 @@ def _own(work: Work) -> Conversations:
     return work.conversations_of(work.actor.name)
 
 
+def _busy(work: Work, conversation: Conversation) -> bool:
+    """Whether a turn is under way; one whose process is gone is not."""
+    if conversation.busy_until is None or conversation.busy_until <= work.now:
+        return False
+    return conversation.busy_by is None or conversation.busy_by in {each.id for each in work.processes.all()}
+
+
 def _change(work: Work, conversation: Conversation, *, asked: tuple[Asked, ...]) -> None:
     _own(work).change(
-        conversation.id, work.now, asked=asked, granted=conversation.granted, busy_until=conversation.busy_until
+        conversation.id,
+        work.now,
+        asked=asked,
+        granted=conversation.granted,
+        busy_until=conversation.busy_until,
+        busy_by=conversation.busy_by,
     )

@@ -19,7 +19,10 @@ from shopfloor.gateways.tokens import read_opaque
 from shopfloor.repositories.work import Work, Works
 from shopfloor.usecases import identity
 
-TRIES_PER_NAME = 5
+TRIES = 5
+"""Per name and address: who guesses is stopped, and whoever bears the name elsewhere is not locked out by it."""
+
+TRIES_PER_NAME = 50
 TRIES_PER_ADDRESS = 30
 _WINDOW = 5 * MINUTE
 _KNOWN = 100_000
@@ -40,7 +43,8 @@ class Sessions:
     def sign_in(self, name: str, password: str, address: str) -> str:
         """A new session for the user, if it is the password."""
         now = self._clock()
-        keys = {f"name {name[:300]}": TRIES_PER_NAME, f"address {address}": TRIES_PER_ADDRESS}
+        who, where = f"name {name[:300]}", f"address {address}"
+        keys = {f"{who} at {where}": TRIES, who: TRIES_PER_NAME, where: TRIES_PER_ADDRESS}
         self._tries.count(keys, now)
         kept = self._works.read(lambda work: work.people.password_hash(name) if _storable(name) else None, OPERATOR)
         if not passwords.fits(password, kept):
@@ -77,7 +81,9 @@ class Tries:
         """Count one more try for each key, or refuse when one has had too many."""
         with self._lock:
             if len(self._known) > _KNOWN:
-                self._known = {key: tries for key, tries in self._known.items() if tries[-1] > now - self._window}
+                self._known = {
+                    key: tries for key, tries in self._known.items() if tries and tries[-1] > now - self._window
+                }
             waits = [wait for key, limit in limits.items() if (wait := self._wait(key, limit, now))]
             if waits:
                 raise RateLimited(f"Too many tries; try again in {max(waits)} s", seconds=max(waits))
@@ -85,15 +91,11 @@ class Tries:
                 self._known.setdefault(key, deque()).append(now)
 
     def forgive(self, keys: dict[str, int]) -> None:
-        """The last try was right: it does not count, and the name begins anew."""
+        """The last try was right and does not count."""
         with self._lock:
             for key in keys:
-                if key.startswith("name "):
-                    self._known.pop(key, None)
-                elif tries := self._known.get(key):
+                if tries := self._known.get(key):
                     tries.pop()
-                    if not tries:
-                        del self._known[key]
 
     def _wait(self, key: str, limit: int, now: int) -> int:
         tries = self._known.get(key, deque())

@@ -28,6 +28,10 @@ Said = Annotated[
     str, Field(description="What the user says", min_length=1, max_length=MESSAGE_LIMIT), BeforeValidator(_stripped)
 ]
 Limit = Annotated[int, Field(description="At most so many", ge=1, le=READ)]
+Text = Annotated[str, Field(description="What the assistant says")]
+Calls = Annotated[list[Any], Field(description="What it did: tool, arguments and result of each call")]
+Code = Annotated[str, Field(description="Why the turn failed, if it did")]
+Cursor = Annotated[str, Field(description="nextCursor of the answer before")]
 Seconds = Annotated[int, Field(description="How long the turn may take", ge=1, le=3600)]
 
 
@@ -50,14 +54,14 @@ def delete_in_turn(work: Work, conversation_id: ConversationId, task_id: TaskId)
 
 @toolset.tool("end_turn")
 def end_turn(
-    work: Work, conversation_id: ConversationId, text: str, tool_calls: list[Any], error: str | None = None
+    work: Work, conversation_id: ConversationId, text: Text, tool_calls: Calls, error: Code | None = None
 ) -> Json:
     """Keep what the assistant answered."""
     return {"text": conversations.end(work, _number(conversation_id), text, tool_calls, error)}
 
 
 @toolset.tool("show_conversations", read_only=True)
-def show_conversations(work: Work, limit: Limit = PAGE, cursor: str | None = None) -> Json:
+def show_conversations(work: Work, limit: Limit = PAGE, cursor: Cursor | None = None) -> Json:
     """The own conversations, the latest first."""
     found = conversations.page(work, limit + 1, None if cursor is None else _position(cursor))
     answer: Json = {"conversations": [_conversation(each) for each in found[:limit]]}

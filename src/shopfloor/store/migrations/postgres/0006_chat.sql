@@ -6,7 +6,8 @@ CREATE TABLE conversation (
     owner      TEXT NOT NULL,           -- the user; every statement names it
     title      TEXT NOT NULL,           -- the beginning of the first message
     state      TEXT NOT NULL,           -- JSON: which deletions were asked about, and which were agreed to
-    busy_until BIGINT,                      -- set while a turn is under way; a turn that died holds no longer
+    busy_until BIGINT,             -- set while a turn is under way, by a process that may die
+    busy_by    BIGINT,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
     PRIMARY KEY (workspace, id)

@@ -6,7 +6,8 @@ CREATE TABLE conversation (
     owner      TEXT NOT NULL,           -- the user; every statement names it
     title      TEXT NOT NULL,           -- the beginning of the first message
     state      TEXT NOT NULL,           -- JSON: which deletions were asked about, and which were agreed to
-    busy_until INTEGER,                      -- set while a turn is under way; a turn that died holds no longer
+    busy_until INTEGER,            -- set while a turn is under way, by a process that may die
+    busy_by    INTEGER,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL
 ) STRICT;
