@@ -56,12 +56,12 @@ THIRD_PARTY: dict[str, set[str]] = {
     "settings": {"pydantic"},
     "gateways": {"argon2", "jwt", "prometheus_client", "pydantic_core"},
     "chat": {"starlette"},
-    "web": {"jinja2", "starlette"},
+    "web": {"jinja2", "markdown_it", "markupsafe", "starlette"},
     "toolkit": {"pydantic", "pydantic_core"},
     "toolsets": {"pydantic"},
     "pipeline": {"pydantic_core"},
     "transports": {"starlette", "uvicorn", "pydantic_core"},
-    "cli": {"typer"},
+    "cli": {"rich", "textual", "typer"},
 }
 ONLY_IN: dict[str, set[str]] = {
     "agents": {"chat/model.py"},
@@ -77,13 +77,17 @@ ONLY_IN: dict[str, set[str]] = {
     "apsw": {"store/sqlite.py", "store/sqlite_connection.py", "store/sqlite_writer.py"},
     "uvicorn": {"transports/server.py"},
     "jwt": {"gateways/jwts.py"},
+    "textual": {"cli/screen.py"},
+    "markdown_it": {"web/text.py"},
 }
 
 # Imports inside of functions, each with its reason.
 LATE_IMPORTS = {
     ("chat/model.py", "_kit"): "heavy, and optional",
     ("__init__.py", "__getattr__"): "the command line answers --help before the server is loaded",
-    ("cli/options.py", "opened"): "a floor is too much to load for --help",
+    ("cli/options.py", "whole"): "a floor is too much to load for --help",
+    ("cli/desk.py", "watch"): "a terminal program that no other command needs",
+    ("cli/demo.py", "crew_files"): "the crew is a program of its own",
     ("cli/options.py", "doors"): "the doors are too much to load for any other command",
     ("serving.py", "serving"): "the doors are too much to load for a program that only calls",
     ("gateways/tokens.py", "_jwts"): "cryptography that most commands do not need",

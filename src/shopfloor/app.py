@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from shopfloor.background import mailer, reconciler
 from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event
-from shopfloor.background.live import Live
 from shopfloor.background.housekeeping import Housekeeper, chores
 from shopfloor.background.indexer import Indexer
+from shopfloor.background.live import Live
 from shopfloor.background.wake import Wake
 from shopfloor.domain import todos
 from shopfloor.domain.actors import AGENT_TYPES, LOCAL, OPERATOR, Kind, Principal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -78,9 +78,15 @@ def _option(name: str) -> inspect.Parameter:
 
 def opened(settings: Settings) -> AbstractContextManager[Shopfloor]:
     """The floor, opened in this process; a server may run beside it."""
+    floor: AbstractContextManager[Shopfloor] = whole().opened(settings)
+    return floor
+
+
+def whole() -> ModuleType:
+    """Everything that takes a floor; loaded when a command runs."""
     from shopfloor.cli import floor  # noqa: PLC0415 - too much to load for --help
 
-    return floor.opened(settings)
+    return floor
 
 
 def doors() -> ModuleType:

@@ -25,8 +25,7 @@ THREAD = 50
 @toolset.tool("inbox_waiting", read_only=True)
 def waiting(work: Work, include_done: bool = False, limit: Limit = None, cursor: Cursor = None) -> Json:
     """Everything that waits for a person: what runs ask, then mail, questions and alarms; newest first."""
-    box = "all" if include_done else "waiting"
-    receipts = mail.page(work, box, wanted(limit), read_number_cursor(cursor))
+    receipts = mail.page(work, "all" if include_done else "waiting", wanted(limit), read_number_cursor(cursor))
     muted = work.mail.muted(work.now)
     answer = listed("mails", receipts, limit, lambda one: _item(work, one, EXCERPT, muted), lambda one: one.mail.id)
     mail.shown(work, receipts[: answer["count"]])
