@@ -11,6 +11,7 @@ from shopfloor.app import SUBSCRIBERS
 from shopfloor.toolkit import Answer
 from tests.workbench import Workbench
 
+
 class Desk:
     """Calls the tools of the desk as the operator, or as whoever holds a token."""
 

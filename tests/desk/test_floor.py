@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shopfloor.background.dispatcher import TRIES, Subscriber
+from shopfloor.domain.actors import OPERATOR
 from shopfloor.domain.events import Told
 from shopfloor.domain.times import HOUR, MINUTE
 from shopfloor.gateways.metrics import quantile
@@ -16,10 +17,8 @@ def test_agents_are_shown_by_state_problems_first(desk: Desk) -> None:
         desk("task_assign", number=number, agentId=name)
         desk.agent(name, "mcp__task__update_status", state="IN_PROGRESS")
     desk.floor.pass_time(5 * MINUTE)
-    desk.floor.floor.works.write(lambda work: work.agents.touch("wyn", work.now), desk.floor.credential(None).trusted)
-    desk.floor.floor.works.write(
-        lambda work: work.agents.fail("otto", work.now + HOUR, 3, work.now), desk.floor.credential(None).trusted
-    )
+    desk.floor.floor.works.write(lambda work: work.agents.touch("wyn", work.now), OPERATOR)
+    desk.floor.floor.works.write(lambda work: work.agents.fail("otto", work.now + HOUR, 3, work.now), OPERATOR)
     desk.settle()
     seen = desk("floor_overview")
     states = {agent["id"]: agent["state"] for agent in seen["agents"]}
@@ -49,7 +48,8 @@ def test_the_figures_give_quantiles_outcomes_and_the_store(desk: Desk) -> None:
         desk.agent("wim", "mcp__agent__get_status")
     figures = desk("metrics")
     tool = next(tool for tool in figures["tools"] if tool["tool"] == "mcp__agent__get_status")
-    assert tool["calls"] == 20 and tool["failed"] == 0
+    assert tool["calls"] == 20
+    assert tool["failed"] == 0
     assert 0 < tool["p50Ms"] <= tool["p95Ms"] <= tool["p99Ms"]
     assert figures["gauges"]["deliveries_dead"] == 0
     assert any(name.startswith("store_") for name in figures["gauges"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,10 @@ def test_a_key_is_shown_once_and_never_in_the_log(desk: Desk) -> None:
     log = json.dumps([entry.context for entry in desk.floor.log()])
     for secret in (hired["token"], issued["token"], user["token"]):
         assert secret not in log
-        assert desk.floor.ask("mcp__agent__get_status", toolset="factory", token=secret).error is None or secret == user["token"]
+        assert (
+            desk.floor.ask("mcp__agent__get_status", toolset="factory", token=secret).error is None
+            or secret == user["token"]
+        )
     assert {token["owner"] for token in desk("people_tokens")["tokens"]} == {"nova", "lee"}
 
 
@@ -27,7 +31,8 @@ def test_a_revoked_key_opens_nothing(desk: Desk) -> None:
     id = next(token["id"] for token in desk("people_tokens")["tokens"] if token["owner"] == "nova")
     assert desk("key_revoke", id=id)["revoked"]["state"] == "revoked"
     answer = desk.floor.ask("mcp__agent__get_status", toolset="factory", token=token)
-    assert answer.error is not None and answer.error.code == "PERMISSION_DENIED"
+    assert answer.error is not None
+    assert answer.error.code == "PERMISSION_DENIED"
 
 
 def test_a_retired_agent_stays_in_the_list(desk: Desk) -> None:
@@ -45,11 +50,13 @@ HELPING = [("inbox_write", {"agentId": "wim", "subject": "s", "body": "b"}), ("e
 KEYS = [("key_hire", {"name": "x"}), ("key_issue", {"agent": "wim"}), ("key_seat", {"name": "lee", "desk": "helper"})]
 
 
-@pytest.mark.parametrize(("right", "looks", "helps"), [("none", False, False), ("reader", True, False), ("helper", True, True)])
+@pytest.mark.parametrize(
+    ("right", "looks", "helps"), [("none", False, False), ("reader", True, False), ("helper", True, True)]
+)
 def test_users_do_at_the_desk_what_their_right_says(desk: Desk, right: str, looks: bool, helps: bool) -> None:
     token = desk("key_add_user", name="lee", desk=right)["token"]
 
-    def may(tool: str, input: dict[str, object]) -> bool:
+    def may(tool: str, input: dict[str, Any]) -> bool:
         answer = desk.floor.ask(tool, input, toolset="desk", token=token)
         assert answer.error is None or answer.error.code == "PERMISSION_DENIED", answer.body
         return answer.error is None

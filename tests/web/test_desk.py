@@ -53,12 +53,17 @@ def test_the_link_opens_the_floor_once(desk: Desk, browser: Browser) -> None:
         page = context.new_page()
         page.goto(link)
         page.wait_for_url(f"{desk.url}/floor")
-        cookie = next(cookie for cookie in context.cookies() if cookie["name"].startswith("shopfloor_") and "visitor" not in cookie["name"])
+        cookie = next(
+            cookie
+            for cookie in context.cookies()
+            if cookie["name"].startswith("shopfloor_") and "visitor" not in cookie["name"]
+        )
         assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
     with looking(browser) as context:
         page = context.new_page()
         response = page.goto(link)
-        assert response is not None and response.status == 401
+        assert response is not None
+        assert response.status == 401
         expect(page.get_by_role("alert")).to_have_text("This link was used before, or is too old")
         page.goto(f"{desk.url}/floor")
         page.wait_for_url(f"{desk.url}/signin**")
@@ -85,7 +90,7 @@ def test_signing_out_ends_the_session(filled: Desk, page: Page) -> None:
     cookies = page.context.cookies()
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url(f"{filled.url}/signin**")
-    page.context.add_cookies(cookies)  # whoever kept the cookie has nothing
+    page.context.add_cookies([dict(cookie) for cookie in cookies])  # type: ignore[misc]  # whoever kept the cookie has nothing
     page.goto(f"{filled.url}/floor")
     page.wait_for_url(f"{filled.url}/signin**")
 
@@ -142,7 +147,9 @@ def test_pages_carry_a_strict_policy_and_load_nothing_from_outside(filled: Desk,
         response = page.goto(filled.url + path)
         assert response is not None
         policy = response.headers["content-security-policy"]
-        assert "default-src 'none'" in policy and "script-src 'self'" in policy and "unsafe" not in policy
+        assert "default-src 'none'" in policy
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
         assert page.locator("[style], script:not([src]), [onclick], [onload]").count() == 0, path
 
 
@@ -183,7 +190,8 @@ def test_pages_can_be_read_and_used_without_scripts(filled: Desk, browser: Brows
         page = filled.enter(context)
         for path in PAGES:
             response = page.goto(filled.url + path)
-            assert response is not None and response.status == 200
+            assert response is not None
+            assert response.status == 200
         page.goto(f"{filled.url}/boards")
         page.get_by_text("New epic").click()
         page.get_by_label("Title").fill("Without scripts")
@@ -245,7 +253,9 @@ def test_the_log_and_the_floor_follow_what_agents_do(filled: Desk, page: Page) -
 def test_fifty_open_pages_cost_one_look(filled: Desk, page: Page) -> None:
     cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
     page.goto("about:blank")
-    with httpx2.Client(base_url=filled.url, cookies=cookies, timeout=60, limits=httpx2.Limits(max_connections=60)) as client:
+    with httpx2.Client(
+        base_url=filled.url, cookies=cookies, timeout=60, limits=httpx2.Limits(max_connections=60)
+    ) as client:
         streams = [client.stream("GET", "/live?page=/boards") for _ in range(50)]
         lines = [stream.__enter__().iter_lines() for stream in streams]
         for each in lines:
@@ -446,7 +456,11 @@ def test_a_reader_sees_everything_and_changes_nothing(filled: Desk, browser: Bro
         csrf = page.locator('meta[name="csrf"]').get_attribute("content")
         cookies = {cookie["name"]: cookie["value"] for cookie in context.cookies()}
         with httpx2.Client(base_url=filled.url, cookies=cookies) as client:
-            for tool, form in {"epic_create": {"title": "x"}, "key_issue": {"agent": "wim"}, "inbox_ack": {"mailId": "mail-1"}}.items():
+            for tool, form in {
+                "epic_create": {"title": "x"},
+                "key_issue": {"agent": "wim"},
+                "inbox_ack": {"mailId": "mail-1"},
+            }.items():
                 assert client.post(f"/act/{tool}", data={**form, "csrf": csrf}).status_code == 403
 
 
@@ -457,7 +471,8 @@ def test_a_user_without_a_place_comes_no_further_than_the_own_list(filled: Desk,
         assert page.get_by_role("link", name="Log", exact=True).count() == 0
         for path in PAGES:
             response = page.goto(filled.url + path)
-            assert response is not None and response.status in (403, 404), path
+            assert response is not None
+            assert response.status in (403, 404), path
         expect(page.locator("main")).to_contain_text("shopfloor desk NAME reader")
         cookies = {cookie["name"]: cookie["value"] for cookie in context.cookies()}
         assert httpx2.get(f"{filled.url}/live?page=/floor", cookies=cookies).status_code == 403
@@ -475,9 +490,17 @@ def test_a_place_taken_away_ends_what_is_open(filled: Desk, browser: Browser, mo
 
 
 def test_what_is_no_page_is_not_found(filled: Desk, page: Page) -> None:
-    for path in ("/log/ref-nonsense", "/tasks/99", "/tasks/0", "/boards/epic/77", "/boards/loop/nobody", "/inbox/mail-9"):
+    for path in (
+        "/log/ref-nonsense",
+        "/tasks/99",
+        "/tasks/0",
+        "/boards/epic/77",
+        "/boards/loop/nobody",
+        "/inbox/mail-9",
+    ):
         response = page.goto(filled.url + path)
-        assert response is not None and response.status == 404, path
+        assert response is not None
+        assert response.status == 404, path
         expect(page.get_by_role("alert")).to_be_visible()
     for address in ("/live?page=/nowhere", "/live?page=//evil.example/", "/live", "/live?page=/log/ref-x"):
         answer = page.request.get(filled.url + address)
@@ -494,5 +517,3 @@ def test_a_server_that_stops_closes_its_streams(tmp_path: Path) -> None:
         assert list(lines)[-1:] != ["never"]
         stream.__exit__(None, None, None)
     away(floor.close)
-
-

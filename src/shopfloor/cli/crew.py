@@ -48,17 +48,35 @@ DECISIONS = [
     ("One endpoint, not two", "Tax depends on the address, so both come in the same answer."),
     ("No new dependency for completion", "The browser's own `datalist` does it, and works with a keyboard."),
     ("Flags live in the store", "A flag in the environment needs a deploy to switch; in the store it needs a click."),
-    ("Retry payment once, never twice", "The provider is idempotent by key:\n\n1. same key\n2. same amount\n3. same answer"),
+    (
+        "Retry payment once, never twice",
+        "The provider is idempotent by key:\n\n1. same key\n2. same amount\n3. same answer",
+    ),
 ]
 QUESTIONS = [
-    ("May the payment step go out behind a flag?", "Tests pass; the flag is off for everybody.", ["yes", "wait for review"]),
-    ("Which provider first?", "Both sandboxes work. I would begin with the cheaper one.", ["the cheaper one", "the faster one"]),
+    (
+        "May the payment step go out behind a flag?",
+        "Tests pass; the flag is off for everybody.",
+        ["yes", "wait for review"],
+    ),
+    (
+        "Which provider first?",
+        "Both sandboxes work. I would begin with the cheaper one.",
+        ["the cheaper one", "the faster one"],
+    ),
 ]
 LETTERS = [
-    ("Checkout: half of the tasks are done", "| what | how many |\n|---|---|\n| done | 4 |\n| in review | 2 |\n\nNothing is blocked."),
+    (
+        "Checkout: half of the tasks are done",
+        "| what | how many |\n|---|---|\n| done | 4 |\n| in review | 2 |\n\nNothing is blocked.",
+    ),
     ("A dependency is out of date", "`httpcore` has a security release. I can take it today, it is a one-line change."),
 ]
-COMMENTS = ["First version is up, tests are green.", "Found an edge case: empty cart with a voucher.", "Refactored, no change in behaviour."]
+COMMENTS = [
+    "First version is up, tests are green.",
+    "Found an edge case: empty cart with a voucher.",
+    "Refactored, no change in behaviour.",
+]
 
 
 FOUND = [
@@ -108,7 +126,9 @@ class Member:
 def supervisor(me: Member) -> None:
     """Plans the epics, then reviews until the end."""
     for title, tasks in EPICS.items():
-        epic = me.call("mcp__epic__create", title=title, description=f"**Goal:** {title.lower()}, measured, behind a flag.")
+        epic = me.call(
+            "mcp__epic__create", title=title, description=f"**Goal:** {title.lower()}, measured, behind a flag."
+        )
         ids: list[str] = []
         for name, priority, after in tasks:
             task = me.call(
@@ -123,7 +143,9 @@ def supervisor(me: Member) -> None:
     while me.goes_on:
         for task in (me.call("mcp__task__list", state="REVIEW") or {}).get("tasks", []):
             if me.chance.random() < 0.2:
-                me.call("mcp__task__update_status", taskId=task["id"], state="IN_PROGRESS", comment="Please add a test.")
+                me.call(
+                    "mcp__task__update_status", taskId=task["id"], state="IN_PROGRESS", comment="Please add a test."
+                )
             else:
                 me.call("mcp__task__update_status", taskId=task["id"], state="COMPLETED")
         if letters and me.chance.random() < 0.3:
@@ -157,8 +179,6 @@ def worker(me: Member) -> None:
         if questions and me.chance.random() < 0.8:
             subject, body, options = questions.pop(0)
             me.call("mcp__mail__ask", subject=subject, body=body, options=options, timeoutSeconds=0)
-        if not me.goes_on:
-            return
         me.call("mcp__task__update_status", state="REVIEW", comment=me.chance.choice(COMMENTS),
                 branchName=f"{me.name}/{task}")  # fmt: skip
 

@@ -20,13 +20,22 @@ from shopfloor.cli.options import command, doors, opened
 from shopfloor.errors import InvalidInput, StartRefused
 from shopfloor.settings import Settings
 
-CREW = [("ada", "SUPERVISOR"), ("otto", "ORCHESTRATOR"), ("wim", "WORKER"), ("wyn", "WORKER"), ("noor", "WORKER"), ("kai", "WORKER")]
+CREW = [
+    ("ada", "SUPERVISOR"),
+    ("otto", "ORCHESTRATOR"),
+    ("wim", "WORKER"),
+    ("wyn", "WORKER"),
+    ("noor", "WORKER"),
+    ("kai", "WORKER"),
+]
 PATIENCE = 30.0
 KEY = "DEMO_KEY"
 """Not one of the settings, which the crew would be refused for."""
 
 Seconds = Annotated[int, typer.Option("--seconds", help="How long the crew works.", min=1, max=3600)]
-Folder = Annotated[Path | None, typer.Option("--folder", help="An empty folder for the demo's floor; by default one that goes away.")]
+Folder = Annotated[
+    Path | None, typer.Option("--folder", help="An empty folder for the demo's floor; by default one that goes away.")
+]
 Leave = Annotated[bool, typer.Option("--leave", help="End when the crew has ended, instead of serving on.")]
 
 
@@ -46,7 +55,7 @@ def register(app: typer.Typer) -> None:
                 (place / name).write_text(text)
             floor = Settings(project=place, data=place / ".shopfloor", port=settings.port)
             server = stack.enter_context(_serving(floor))
-            url = _url(floor, server)
+            url = _url(server)
             crew = stack.enter_context(_crew(floor, url, seconds))
             print(f"The floor is alive: {url}/enter?key={_link(floor)}", flush=True)
             print(f"  The crew works for {seconds} s. Ctrl-C ends the demo.", flush=True)
@@ -55,7 +64,9 @@ def register(app: typer.Typer) -> None:
             with contextlib.suppress(KeyboardInterrupt):
                 for member in crew:
                     member.wait()
-                print("  The crew has gone home" + ("." if leave else "; the pages stay open until Ctrl-C."), flush=True)
+                print(
+                    "  The crew has gone home" + ("." if leave else "; the pages stay open until Ctrl-C."), flush=True
+                )
                 if not leave:
                     server.wait()
 
@@ -73,7 +84,7 @@ def _serving(floor: Settings) -> Iterator[subprocess.Popen[str]]:
         server.wait(PATIENCE)
 
 
-def _url(floor: Settings, server: subprocess.Popen[str]) -> str:
+def _url(server: subprocess.Popen[str]) -> str:
     """Where the server says that it listens."""
     assert server.stdout is not None
     first = server.stdout.readline().split()

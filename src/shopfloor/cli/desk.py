@@ -49,8 +49,9 @@ def register(app: typer.Typer) -> None:
         with opened(settings) as shopfloor:
             if reference is not None:
                 call = _ask(shopfloor, "log_call", reference=reference)
-                return show(call, as_json, _opened_call(call))
-            _log(shopfloor, sought, follow, as_json)
+                show(call, as_json, _opened_call(call))
+            else:
+                _log(shopfloor, sought, follow, as_json)
 
     @command(app, "board")
     def board(
@@ -61,13 +62,8 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Show the boards, or one board with its tasks by state."""
         with opened(settings) as shopfloor:
-            if name is None:
-                seen = {**_ask(shopfloor, "board_epics"), "runs": _ask(shopfloor, "run_list")["runs"]}
-                return show(seen, as_json, _boards(seen))
-            epic = name.startswith("epic-")
-            given = {"kind": "epic" if epic else "loop", "board": name.removeprefix("epic-") if epic else name}
-            for seen in _again(follow, lambda: _ask(shopfloor, "board_show", **given)):
-                show(seen, as_json, _board(seen))
+            for seen in _again(follow, lambda: _looked_at(shopfloor, name)):
+                show(seen, as_json, _boards(seen) if name is None else _board(seen))
 
     @command(app, "link")
     def link(
@@ -94,6 +90,10 @@ def register(app: typer.Typer) -> None:
             answer = _ask(shopfloor, "key_seat", name=user, desk=right)
         show(answer, as_json, f"{user} has the right '{right}' at the desk")
 
+    _register_watch(app)
+
+
+def _register_watch(app: typer.Typer) -> None:
     @command(app, "watch")
     def watch(settings: Settings) -> None:
         """Watch floor, inbox and loops full-screen; answer, pause and send messages by key."""
@@ -110,6 +110,15 @@ def _ask(shopfloor: Any, tool: str, **given: Any) -> dict[str, Any]:
         raise answer.error
     body: dict[str, Any] = answer.body
     return body
+
+
+def _looked_at(shopfloor: Any, board: str | None) -> dict[str, Any]:
+    """One board, or all of them."""
+    if board is None:
+        return {**_ask(shopfloor, "board_epics"), "runs": _ask(shopfloor, "run_list")["runs"]}
+    epic = board.startswith("epic-")
+    name = board.removeprefix("epic-") if epic else board
+    return _ask(shopfloor, "board_show", kind="epic" if epic else "loop", board=name)
 
 
 def _again(follow: bool, look: Any) -> Any:
@@ -134,7 +143,7 @@ def _again(follow: bool, look: Any) -> Any:
 def _log(shopfloor: Any, sought: dict[str, Any], follow: bool, as_json: bool) -> None:
     calls = _ask(shopfloor, "log_search", **sought)["calls"][::-1]
     if not calls and not follow:
-        return show([], as_json, "No call fits. Every call is logged: make one, or run shopfloor demo.")
+        show([], as_json, "No call fits. Every call is logged: make one, or run shopfloor demo.")
     for call in calls:
         _line(call, as_json)
     newest = calls[-1]["id"] if calls else 0
@@ -142,8 +151,10 @@ def _log(shopfloor: Any, sought: dict[str, Any], follow: bool, as_json: bool) ->
         try:
             time.sleep(EVERY)
         except KeyboardInterrupt:
-            return None
-        fresh = [call for call in _ask(shopfloor, "log_search", **{**sought, "limit": 200})["calls"] if call["id"] > newest]
+            return
+        fresh = [
+            call for call in _ask(shopfloor, "log_search", **{**sought, "limit": 200})["calls"] if call["id"] > newest
+        ]
         for call in fresh[::-1]:
             _line(call, as_json)
             newest = call["id"]
@@ -159,7 +170,9 @@ def _line(call: dict[str, Any], as_json: bool) -> None:
 
 def _status(seen: dict[str, Any]) -> str:
     counts = ", ".join(f"{count} {state}" for state, count in seen["counts"].items() if count) or "no agents yet"
-    lines = [f"{seen['waiting']} wait for you · {counts} · {sum(m['calls'] for m in seen['callsPerMinute'][-5:])} calls in 5 min"]
+    lines = [
+        f"{seen['waiting']} wait for you · {counts} · {sum(m['calls'] for m in seen['callsPerMinute'][-5:])} calls in 5 min"
+    ]
     agents = [
         {
             "agent": each["id"],
@@ -172,7 +185,10 @@ def _status(seen: dict[str, Any]) -> str:
     ]
     lines += ["", table(agents, "No agent has come yet: shopfloor agent add NAME --type WORKER")]
     if seen["runs"]:
-        rows = [{"loop": run["run"], "state": run["state"], "iteration": run["iteration"], "elapsed": f"{run['elapsed']} s"} for run in seen["runs"]]
+        rows = [
+            {"loop": run["run"], "state": run["state"], "iteration": run["iteration"], "elapsed": f"{run['elapsed']} s"}
+            for run in seen["runs"]
+        ]
         lines += ["", table(rows, "")]
     if seen["deadLetters"]:
         lines += ["", f"{seen['deadLetters']} dead letters: see the page Metrics"]
@@ -185,7 +201,10 @@ def _boards(seen: dict[str, Any]) -> str:
          "done": f"{epic['tasks'].get('COMPLETED', 0)} of {sum(epic['tasks'].values())}"}
         for epic in seen["epics"]
     ]  # fmt: skip
-    rows += [{"board": run["run"], "title": "loop", "state": run["state"], "done": f"iteration {run['iteration']}"} for run in seen["runs"]]
+    rows += [
+        {"board": run["run"], "title": "loop", "state": run["state"], "done": f"iteration {run['iteration']}"}
+        for run in seen["runs"]
+    ]
     return table(rows, "There is no board yet: an agent makes one with mcp__epic__create, a loop with shopfloor run.")
 
 
@@ -195,7 +214,8 @@ def _board(seen: dict[str, Any]) -> str:
         if column["tasks"]:
             lines += ["", f"{column['state'].lower().replace('_', ' ')} ({column['count']})"]
             lines += [
-                f"  {task['id']:<9} {_plain(task['title'])[:60]:<60}  {task['assignee'] or ''}" for task in column["tasks"]
+                f"  {task['id']:<9} {_plain(task['title'])[:60]:<60}  {task['assignee'] or ''}"
+                for task in column["tasks"]
             ]
     return "\n".join(lines) if len(lines) > 1 else f"{lines[0]}\n\nIt has no tasks yet."
 

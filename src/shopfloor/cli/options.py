@@ -83,7 +83,7 @@ def opened(settings: Settings) -> AbstractContextManager[Shopfloor]:
 
 
 def whole() -> ModuleType:
-    """What a command does with a whole floor."""
+    """Everything that takes a floor; loaded when a command runs."""
     from shopfloor.cli import floor  # noqa: PLC0415 - too much to load for --help
 
     return floor

@@ -99,7 +99,9 @@ class Watch(App[None]):
         counts = ", ".join(f"{count} {state}" for state, count in floor["counts"].items() if count)
         self.sub_title = f"{len(self._inbox)} wait for you" + (f" · {counts}" if counts else "")
         self._fill("agents", [(_plain(a["id"]), _state(a["state"]), _plain(_holds(a))) for a in self._agents])
-        self._fill("runs", [(_plain(r["run"]), _state(_run_state(r)), _iteration(r), f"{r['elapsed']} s") for r in self._runs])
+        self._fill(
+            "runs", [(_plain(r["run"]), _state(_run_state(r)), _iteration(r), f"{r['elapsed']} s") for r in self._runs]
+        )
         self._fill("inbox", [(_plain(_sender(i)), _state(_kind(i)), _plain(_subject(i))) for i in self._inbox])
         self._detail()
 
@@ -126,7 +128,9 @@ class Watch(App[None]):
         text = Text(_plain_lines(item.get("body") or item.get("question") or ""))
         options = _options(item)
         if options:
-            text.append("\n\n" + "   ".join(f"{at} {_plain(option).plain}" for at, option in enumerate(options, 1)), "bold")
+            text.append(
+                "\n\n" + "   ".join(f"{at} {_plain(option).plain}" for at, option in enumerate(options, 1)), "bold"
+            )
         detail.update(text)
 
     def action_answer(self) -> None:

@@ -170,7 +170,7 @@ class Decisions:
         found |= {"tool": sought.tool} if ":tool" in candidates + judged else {}
         found |= {"task": sought.task} if ":task" in candidates + judged else {}
         rows = self._connection.all(
-            f"SELECT {_COLUMNS} FROM (SELECT {_COLUMNS} {candidates}) AS candidate WHERE {judged}"
+            f"SELECT {_COLUMNS} FROM (SELECT {_COLUMNS}, process {candidates}) AS candidate WHERE {judged}"
             " ORDER BY id DESC LIMIT :limit",
             limit=limit,
             **found,
@@ -281,28 +281,33 @@ def _driver(sought: Sought) -> str:
         return "task = :task AND task IS NOT NULL"
     if sought.outcome == "decision":
         return "kind = 'manual'"
-    if sought.outcome not in (None, "ok", "open"):
+    if sought.outcome == "open":
+        return "process IS NOT NULL"
+    if sought.outcome not in (None, "ok"):
         return "code IS NOT NULL"
     if sought.subject is not None:
         return "subject = :subject"
     if sought.tool is not None:
         return "tool = :tool"
-    if sought.desk or sought.text is not None or sought.outcome == "open":
+    if sought.desk or sought.text is not None:
         return "id > 0"
     return "kind <> 'invocation' AND toolset <> 'desk'"
 
 
 def _judged(sought: Sought) -> tuple[str, dict[str, Any]]:
     """What else a row must be, and the values that say so."""
-    conditions = [*_of_outcome(sought)]
+    conditions = [_of_kind(sought)] if _of_kind(sought) else []
+    values: dict[str, Any] = {}
+    if sought.outcome not in (None, "ok", "error", "decision", "open"):
+        conditions.append("code = :code")
+        values["code"] = sought.outcome
     if not sought.desk:
         conditions.append("toolset <> 'desk'")
     conditions += [f"{column} = :{column}" for column in ("subject", "tool") if getattr(sought, column) is not None]
-    values: dict[str, Any] = {"code": sought.outcome} if "code = :code" in conditions else {}
-    for condition, at in (("created_at >= :since", sought.since), ("created_at < :until", sought.until)):
-        if at is not None:
+    for condition, name in (("created_at >= :since", "since"), ("created_at < :until", "until")):
+        if getattr(sought, name) is not None:
             conditions.append(condition)
-            values[condition.rpartition(":")[2]] = at
+            values[name] = getattr(sought, name)
     if sought.text is not None:
         values["pattern"] = _pattern(sought.text)
         columns = ("decision", "reasoning", "context", "tool", "subject")
@@ -310,16 +315,13 @@ def _judged(sought: Sought) -> tuple[str, dict[str, Any]]:
     return " AND ".join(conditions) or "id > 0", values
 
 
-def _of_outcome(sought: Sought) -> list[str]:
-    """Which rows of a call tell of the outcome."""
+def _of_kind(sought: Sought) -> str:
+    """Which rows of a call a search shows: how it ended, or how it began while it is open or words are sought."""
     if sought.outcome == "open":
-        return ["kind = 'invocation'"]
-    conditions = ["kind <> 'invocation'"] if sought.text is None else []
+        return "kind = 'invocation' AND process IS NOT NULL"
     if sought.outcome == "ok":
-        conditions.append("kind = 'result'")
-    elif sought.outcome not in (None, "error", "decision"):
-        conditions.append("code = :code")
-    return conditions
+        return "kind = 'result'"
+    return "kind <> 'invocation'" if sought.text is None else ""
 
 
 def _pattern(text: str) -> str:

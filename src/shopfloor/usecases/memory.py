@@ -55,9 +55,7 @@ def explain(outside: Outside, query: str, limit: int) -> Explained:
         hit = next((hits[key] for ref, line in refs if (key := (result.source, ref, line)) in hits), None)
         if hit is None:
             return None
-        return reasons(
-            query, hit, gathered.by_words, gathered.by_meaning, gathered.defining, gathered.circumstances
-        )
+        return reasons(query, hit, gathered.by_words, gathered.by_meaning, gathered.defining, gathered.circumstances)
 
     return Explained(searched, [(result, spoken(result)) for result in searched.results])
 

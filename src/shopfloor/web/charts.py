@@ -14,9 +14,7 @@ from shopfloor.web.text import visible
 _NODE_WIDTH, _NODE_HEIGHT, _GAP_X, _GAP_Y = 190, 44, 70, 14
 
 
-def bars(
-    values: Sequence[tuple[str, float, float]], *, label: str, height: int = 96, unit: str = "calls"
-) -> Markup:
+def bars(values: Sequence[tuple[str, float, float]], *, label: str, height: int = 96, unit: str = "calls") -> Markup:
     """One bar for each (name, value, part that went wrong)."""
     top = max((value for _, value, _ in values), default=0) or 1
     width = 10 * max(len(values), 1)
@@ -29,9 +27,13 @@ def bars(
         drawn.append(f"<g><title>{escape(title)}</title>")
         drawn.append(f'<rect class="touch" x="{at * 10}" y="0" width="10" height="{height}"/>')
         if value:
-            drawn.append(f'<rect class="bar" x="{at * 10 + 1}" y="{height - tall:g}" width="8" height="{tall:g}" rx="1"/>')
+            drawn.append(
+                f'<rect class="bar" x="{at * 10 + 1}" y="{height - tall:g}" width="8" height="{tall:g}" rx="1"/>'
+            )
         if wrong:
-            drawn.append(f'<rect class="bad" x="{at * 10 + 1}" y="{height - bad:g}" width="8" height="{bad:g}" rx="1"/>')
+            drawn.append(
+                f'<rect class="bad" x="{at * 10 + 1}" y="{height - bad:g}" width="8" height="{bad:g}" rx="1"/>'
+            )
         drawn.append("</g>")
     drawn.append("</svg>")
     return Markup("".join(drawn))  # nosec B704: names are escaped above, the rest are numbers
@@ -46,7 +48,7 @@ def steps(values: Sequence[tuple[str, int]], *, label: str, unit: str) -> Markup
         wide = round(count / top * 240, 1)
         y = at * 22
         drawn.append(
-            f'<g><title>{escape(visible(name))}: {count} {escape(unit)}</title>'
+            f"<g><title>{escape(visible(name))}: {count} {escape(unit)}</title>"
             f'<text class="tick" x="88" y="{y + 15}" text-anchor="end">{escape(visible(name))}</text>'
             f'<rect class="bar" x="96" y="{y + 4}" width="{max(wide, 1 if count else 0):g}" height="14" rx="2"/>'
             f'<text class="tick" x="{100 + wide:g}" y="{y + 15}">{count}</text></g>'
@@ -62,8 +64,7 @@ def quantiles(p50: float | None, p95: float | None, p99: float | None, top: floa
     p50_at, p95_at, p99_at = (_along(value, top) for value in (p50, p95, p99))
     label = f"p50 {p50:g} ms, p95 {p95:g} ms, p99 {p99:g} ms"
     return Markup(  # nosec B704: numbers only
-        _svg_open(124, 14, label, "chart span")
-        + f'<line class="axis" x1="2" y1="7.5" x2="122" y2="7.5"/>'
+        _svg_open(124, 14, label, "chart span") + f'<line class="axis" x1="2" y1="7.5" x2="122" y2="7.5"/>'
         f'<line class="reach" x1="{p50_at:.1f}" y1="7" x2="{p99_at:.1f}" y2="7"/>'
         f'<circle class="mark" cx="{p50_at:.1f}" cy="7" r="3.5"/>'
         f'<circle class="mark p95" cx="{p95_at:.1f}" cy="7" r="3"/>'

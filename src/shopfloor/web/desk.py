@@ -85,9 +85,7 @@ class Desk:
         return served
 
     async def _visitor(self, request: Request) -> Visitor:
-        credential = await self._pages.visits.credential(request)
-        assert credential.trusted is not None
-        return Visitor(self._floor, credential.trusted)
+        return Visitor(self._floor, await self._pages.visits.credential(request))
 
     def _problem(self, request: Request, visitor: Visitor, error: ShopfloorError) -> Response:
         hint = error.hint

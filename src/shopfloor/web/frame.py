@@ -11,11 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shopfloor.app import Floor
-from shopfloor.domain.actors import Kind, Principal
 from shopfloor.errors import ShopfloorError, Unauthenticated
 from shopfloor.toolkit import Answer, Call, Credential, Json
 from shopfloor.web import charts
 from shopfloor.web.text import pretty, prose, shown
+
+OPERATOR = "operator"
+"""The rights of whoever runs the floor."""
 
 NAV = (
     ("/floor", "Floor", "floor_overview"),
@@ -33,10 +35,11 @@ Handler = Callable[[Request], Awaitable[Response]]
 class Visitor:
     """Whoever looks at a page, and what they may do there."""
 
-    def __init__(self, floor: Floor, principal: Principal) -> None:
+    def __init__(self, floor: Floor, credential: Credential) -> None:
+        assert credential.trusted is not None
         self._floor = floor
-        self.principal = principal
-        self.credential = Credential(trusted=principal)
+        self.principal = credential.trusted
+        self.credential = credential
 
     @property
     def name(self) -> str:
@@ -45,8 +48,8 @@ class Visitor:
     @property
     def rights(self) -> str:
         """The same for all who see the same."""
-        operator = self.principal.kind is Kind.OPERATOR
-        return "operator" if operator else f"{self.principal.kind.value} {self.principal.role}"
+        kind = self.principal.kind.value
+        return OPERATOR if kind == OPERATOR else f"{kind} {self.principal.role}"
 
     def may(self, tool: str) -> bool:
         """Whether a tool of the desk would do it for this visitor."""
@@ -132,5 +135,3 @@ def status_of(error: ShopfloorError | None) -> int:
         "INVALID_INPUT": 422, "INVALID_AGENT_STATE": 409, "RATE_LIMITED": 429,
     }  # fmt: skip
     return codes.get(error.code, 503 if error.transient else 500)
-
-

@@ -17,10 +17,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from shopfloor.app import Floor, topic_of
-from shopfloor.domain.actors import Kind
 from shopfloor.errors import InvalidInput, RateLimited, ShopfloorError, TooBusy, Unauthenticated
 from shopfloor.toolkit import Answer, Call, Credential, Json
-from shopfloor.web.frame import local, status_of
+from shopfloor.web.frame import OPERATOR, Visitor, local, status_of
 from shopfloor.web.visits import FORM_FIELD, FORM_HEADER, Visits
 
 HEADERS = {
@@ -152,7 +151,9 @@ class Pages:
         answer = await self._act(credential, form)
         if "text/x-fragment" in request.headers.get("accept", ""):
             body = {"success": True} if answer.error is None else answer.body
-            return Response(json.dumps(body, ensure_ascii=False), status_of(answer.error), media_type="application/json")
+            return Response(
+                json.dumps(body, ensure_ascii=False), status_of(answer.error), media_type="application/json"
+            )
         if answer.error is None:
             return RedirectResponse(f"/todo?filter={_filter(form.get('filter'))}", 303)
         shown = await self._shown(request, credential)
@@ -248,14 +249,20 @@ class Pages:
     def html(
         self, request: Request, template: str, status: int, credential: Credential | None = None, **shown: Any
     ) -> Response:
-        known: Json = {"csrf": self.visits.form_token(request), "path": request.url.path, "user": None,
-                       "signed_in": False, "desk": False, "live": None, "badge": None}
+        known: Json = {
+            "csrf": self.visits.form_token(request),
+            "path": request.url.path,
+            "user": None,
+            "signed_in": False,
+            "desk": False,
+            "live": None,
+            "badge": None,
+        }
         if credential is not None:
-            assert credential.trusted is not None
+            visitor = Visitor(self._floor, credential)
+            user = visitor.name if visitor.rights == OPERATOR else self._user(credential)
             signed_in = self.visits.session_cookie in request.cookies
-            desk = self._floor.may(self._floor.toolsets["desk"], credential.trusted, "floor_overview")
-            user = credential.trusted.name if desk and credential.trusted.kind is not Kind.USER else self._user(credential)
-            known |= {"user": user, "signed_in": signed_in, "desk": desk}
+            known |= {"user": user, "signed_in": signed_in, "desk": visitor.at_the_desk}
         return HTMLResponse(self.templates.get_template(template).render(**known | shown), status)
 
     def _user(self, credential: Credential) -> str:

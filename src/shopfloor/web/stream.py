@@ -125,8 +125,6 @@ class Streams:
             shared.version += 1
 
 
-def _safely(
-    loop: asyncio.AbstractEventLoop, hear: Callable[[frozenset[str]], None], topics: frozenset[str]
-) -> None:
+def _safely(loop: asyncio.AbstractEventLoop, hear: Callable[[frozenset[str]], None], topics: frozenset[str]) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(hear, topics)

@@ -49,9 +49,7 @@ def pretty(value: Any) -> str:
 class _Renderer(RendererHTML):
     """Marks links as not ours, and leaves out the styles that tables would bring: no page allows any."""
 
-    def link_open(
-        self, tokens: list[Token], at: int, options: Mapping[str, Any], env: Mapping[str, Any]
-    ) -> str:
+    def link_open(self, tokens: list[Token], at: int, options: Mapping[str, Any], env: Mapping[str, Any]) -> str:
         tokens[at].attrSet("rel", "nofollow noopener noreferrer")
         tokens[at].attrSet("target", "_blank")
         tokens[at].attrSet("class", "outside")

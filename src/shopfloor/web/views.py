@@ -9,7 +9,7 @@ from typing import Any
 
 from shopfloor.errors import NotFound
 from shopfloor.toolkit import Json
-from shopfloor.web.frame import Visitor
+from shopfloor.web.frame import OPERATOR, Visitor
 
 Given = Mapping[str, str]
 Look = Callable[[Visitor, Given], Awaitable[Json]]
@@ -86,11 +86,9 @@ async def board(visitor: Visitor, given: Given) -> Json:
 
 async def own_list(visitor: Visitor, given: Given) -> Json:
     """Somebody's own list, looked at by the operator, in whose name the log says so."""
-    if visitor.rights != "operator":
+    if visitor.rights != OPERATOR:
         raise NotFound("There is no such list", hint="A list is seen by its owner, on the page Todo")
-    seen = await visitor.ask(
-        "show_list", toolset="personal", claim=given["user"], limit=50, cursor=given.get("cursor")
-    )
+    seen = await visitor.ask("show_list", toolset="personal", claim=given["user"], limit=50, cursor=given.get("cursor"))
     return {"seen": seen, "user_of_list": given["user"]}
 
 
@@ -118,9 +116,7 @@ async def call(visitor: Visitor, given: Given) -> Json:
 
 async def figures(visitor: Visitor, given: Given) -> Json:
     """What calls cost, and how the store and the dispatcher are."""
-    seen, dead = await asyncio.gather(
-        visitor.ask("metrics"), visitor.ask("dead_letters", cursor=given.get("cursor"))
-    )
+    seen, dead = await asyncio.gather(visitor.ask("metrics"), visitor.ask("dead_letters", cursor=given.get("cursor")))
     tools = [tool for tool in seen["tools"] if tool["toolset"] != "desk" or given.get("desk")]
     return {
         "seen": seen,

@@ -21,7 +21,9 @@ from shopfloor.usecases.boards import KEPT_DAYS
 COLUMN = 30
 
 Kind = Literal["epic", "loop"]
-Board = Annotated[str, Field(description="The epic's number (nothing: tasks of no epic), or the loop's name", max_length=64)]
+Board = Annotated[
+    str, Field(description="The epic's number (nothing: tasks of no epic), or the loop's name", max_length=64)
+]
 Number = Annotated[int, Field(ge=1, le=2**62)]
 StateName = Literal["PENDING", "ASSIGNED", "IN_PROGRESS", "REVIEW", "BLOCKED", "COMPLETED", "FAILED", "CANCELLED"]
 Comment = Annotated[str, Field(description="1-65536 characters", min_length=1, max_length=65536)]
@@ -92,7 +94,9 @@ def task_show(work: Work, number: Number, kind: Kind = "epic", board: Board = ""
         "branchName": task.branch_name,
         "prUrl": task.pr_url,
         "acceptance": task.acceptance,
-        "leaseExpiresAt": iso(claims.lease_end(work, task)) if task.state is State.IN_PROGRESS and task.assignee else None,
+        "leaseExpiresAt": iso(claims.lease_end(work, task))
+        if task.state is State.IN_PROGRESS and task.assignee
+        else None,
         "boardTitle": _title(work, kind, task.board),
         "blockers": [spell_task(each) for each in found.blockers],
         "dependents": [spell_task(each) for each in found.dependents],

@@ -28,6 +28,7 @@ def waiting(work: Work, include_done: bool = False, limit: Limit = None, cursor:
     receipts = mail.page(work, "all" if include_done else "waiting", wanted(limit), read_number_cursor(cursor))
     muted = work.mail.muted(work.now)
     answer = listed("mails", receipts, limit, lambda one: _item(work, one, EXCERPT, muted), lambda one: one.mail.id)
+    mail.shown(work, receipts[: answer["count"]])
     hidden = [item for item in answer["mails"] if item["muted"]]
     shown = answer["mails"] if include_done else [item for item in answer["mails"] if not item["muted"]]
     return {
