@@ -79,6 +79,9 @@ ONLY_IN: dict[str, set[str]] = {
     "openai": {"chat/model.py"},
     "argon2": {"gateways/passwords.py"},
     "mcp": {"transports/mcp.py", "transports/stdio.py"},
+    "textual": {"cli/screen.py"},
+    "markdown_it": {"web/text.py"},
+    "onnx": {"gateways/graph.py"},
     "mcp_types": {"transports/mcp.py"},
     "acp": {"runner/acp.py"},
     "psycopg": {
@@ -102,7 +105,7 @@ LATE_IMPORTS = {
     ("gateways/model.py", "_build"): "the graph is built once in the life of a model cache",
     ("gateways/embeddings.py", "_load"): "the model's runtime is heavy, and optional",
     ("cli/desk.py", "watch"): "the full screen is too much to load for any other command",
-    ("cli/desk.py", "register"): "the full screen is too much to load for any other command",
+    ("cli/desk.py", "_register_watch"): "the full screen is too much to load for any other command",
     ("cli/demo.py", "crew_files"): "only the demo needs the crew",
     ("cli/run.py", "_runner"): "the runner is too much to load for --help",
     ("cli/run.py", "_book"): "the runner is too much to load for --help",
@@ -128,9 +131,7 @@ SAFE_IN_SQL = {
     "self._holds('number')": "that a task is within the scope, put together from constants",
     "self._holds('blocker')": "the same for another parameter",
     "parameter": "the name of a parameter, a constant in the code",
-    "self._connection.for_update": "'FOR UPDATE' or nothing",
     "self._connection.skip_locked": "'FOR UPDATE SKIP LOCKED' or nothing",
-    "conn.for_update": "'FOR UPDATE' or nothing",
     "' AND '.join(filters)": "comparisons of columns with parameters, put together from constants",
     "filters": "comparisons of columns with parameters, put together from constants",
     "self._scope": "comparisons of columns with parameters, put together from constants",
@@ -316,7 +317,12 @@ def test_names_say_what_things_do():
 
 def test_nothing_but_the_settings_reads_the_environment():
     for path, tree in sources().items():
-        if path not in ("settings.py", "runner/processes.py", "cli/crew.py", "cli/demo.py"):  # a child process inherits it
+        if path not in (
+            "settings.py",
+            "runner/processes.py",
+            "cli/crew.py",
+            "cli/demo.py",
+        ):  # a child process inherits it
             read = [
                 node
                 for node in ast.walk(tree)

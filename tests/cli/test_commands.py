@@ -398,7 +398,9 @@ def test_help_names_every_command(run):
     code, out, _ = run("--help")
     assert code == 0
     commands = [command.name for command in cli.app.registered_commands] + list(groups())
-    assert {"serve", "stdio", "call", "tools", "agent", "user", "token", "inbox", "todo", "run", "search"} <= set(commands)
+    assert {"serve", "stdio", "call", "tools", "agent", "user", "token", "inbox", "todo", "run", "search"} <= set(
+        commands
+    )
     for name in commands:
         assert re.search(rf"^  {name} +\w", out, re.MULTILINE), name
 

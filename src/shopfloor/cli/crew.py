@@ -136,7 +136,7 @@ def supervisor(me: Member) -> None:
                 description="Small steps, each with its test.", dependsOn=[ids[number - 1] for number in after],
             )  # fmt: skip
             ids.append(task["id"])
-        me.call("mcp__epic__assign", epicId=epic["id"], agentId="otto")
+        me.call("mcp__epic__assign", epicId=epic["id"], agentId="planner")
         me.pause(0.2, 0.5)
     me.call("mcp__system__log_decision", title="Two epics at once", body="Search has no dependency on checkout.")
     letters = list(LETTERS)
@@ -157,9 +157,9 @@ def supervisor(me: Member) -> None:
 def orchestrator(me: Member) -> None:
     """Spreads the workers over the epics, and writes to them."""
     me.pause(1.5, 2.5)
-    for at, name in enumerate(("wim", "wyn", "noor", "kai")):
+    for at, name in enumerate(("builder-1", "builder-2", "builder-3", "builder-4")):
         me.call("mcp__epic__assign", epicId=f"epic-{max(1, at)}", agentId=name)
-    me.call("mcp__mail__send", to=["wim", "wyn", "noor", "kai"], subject="How we work",
+    me.call("mcp__mail__send", to=["builder-1", "builder-2", "builder-3", "builder-4"], subject="How we work",
             body="Claim one task, show it early, ask when unsure.")  # fmt: skip
     me.call("mcp__supervisor__create_agent", agentId="extra", type="WORKER")  # denied, and in the log
     while me.goes_on:
@@ -169,7 +169,7 @@ def orchestrator(me: Member) -> None:
 def worker(me: Member) -> None:
     """Claims, works, shows, one task after the other."""
     me.pause(2.5, 4.0)
-    questions = list(QUESTIONS) if me.name == "wim" else []
+    questions = list(QUESTIONS) if me.name == "builder-1" else []
     while me.goes_on:
         task = _next_task(me)
         if task is None:

@@ -21,12 +21,12 @@ from shopfloor.errors import InvalidInput, StartRefused
 from shopfloor.settings import Settings
 
 CREW = [
-    ("ada", "SUPERVISOR"),
-    ("otto", "ORCHESTRATOR"),
-    ("wim", "WORKER"),
-    ("wyn", "WORKER"),
-    ("noor", "WORKER"),
-    ("kai", "WORKER"),
+    ("lead", "SUPERVISOR"),
+    ("planner", "ORCHESTRATOR"),
+    ("builder-1", "WORKER"),
+    ("builder-2", "WORKER"),
+    ("builder-3", "WORKER"),
+    ("builder-4", "WORKER"),
 ]
 PATIENCE = 30.0
 KEY = "DEMO_KEY"
@@ -103,9 +103,9 @@ def _url(server: subprocess.Popen[str]) -> str:
 def _crew(floor: Settings, url: str, seconds: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The members at work, each a process with a key of its own."""
     with opened(floor) as shopfloor:
-        keys = [(type.lower(), name, shopfloor.hire(name, type, None if name == "ada" else "ada", with_token=True)[1])
+        keys = [(type.lower(), name, shopfloor.hire(name, type, None if name == "lead" else "lead", with_token=True)[1])
                 for name, type in CREW]  # fmt: skip
-        keys.append(("user", "lee", shopfloor.add_user("lee")[1]))
+        keys.append(("user", "customer", shopfloor.add_user("customer")[1]))
     crew = [
         subprocess.Popen(  # nosec B603: this very program
             [sys.executable, "-m", "shopfloor.cli.crew", role, url, name, str(seconds)],

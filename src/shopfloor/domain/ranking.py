@@ -172,5 +172,7 @@ def reasons(
     weights: Weights = WEIGHTS,
 ) -> Reasons:
     """What spoke for a passage."""
-    words, vectors = (next((at + 1 for at, each in enumerate(hits) if each == hit), None) for hits in (by_words, by_meaning))
+    words, vectors = (
+        next((at + 1 for at, each in enumerate(hits) if each == hit), None) for hits in (by_words, by_meaning)
+    )
     return Reasons(words, vectors, hit in defining, _judgement(hit, terms_of(query), circumstances, weights))

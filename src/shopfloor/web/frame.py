@@ -82,7 +82,7 @@ def dress(templates: Environment) -> None:
 
 
 def who(key: str) -> str:
-    """wim for agent:wim."""
+    """builder-1 for agent:builder-1."""
     return key.partition(":")[2] or key
 
 
