@@ -68,8 +68,8 @@ def serve(settings: Settings, ready: Callable[[Floor, str], None]) -> None:
                 note(url)
                 operator_token(floor)
                 floor.start("serve", url)
-                _collect_less()
                 server = _Announced(configured(http.application(floor)), floor, lambda: ready(floor, url))
+                _collect_less()
                 server.run(sockets=[bound])
         finally:
             _stop(floor)
