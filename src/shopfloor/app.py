@@ -48,6 +48,7 @@ from shopfloor.usecases import mail
 TOOLSETS: dict[str, Toolset] = {toolset.name: toolset for toolset in [factory.toolset, desk.toolset]}
 RATE_LIMITS: dict[str, int] = {}
 SUBSCRIBERS: Sequence[Subscriber] = mailer.subscribers()
+READERS = 4
 
 now = clock.now
 
@@ -73,6 +74,7 @@ class Floor:
     rights: dict[str, frozenset[str]]
     walk: Callable[[Call], Answer | Waiting]
     _hands: ThreadPoolExecutor = field(init=False)
+    _readers: ThreadPoolExecutor = field(init=False)
     _under_way: int = field(default=0, init=False)
     _waiting: int = field(default=0, init=False)
     _stopping: bool = field(default=False, init=False)
@@ -80,6 +82,7 @@ class Floor:
 
     def __post_init__(self) -> None:
         self._hands = ThreadPoolExecutor(self.settings.calls, thread_name_prefix="shopfloor-call")
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="shopfloor-read")
 
     @property
     def agent_types(self) -> tuple[str, ...]:
@@ -105,6 +108,7 @@ class Floor:
         self._stopped = True
         self.interrupt()
         self._hands.shutdown(wait=True)
+        self._readers.shutdown(wait=True)
         if self.dispatcher.running:
             self.wake.stop()
             self.dispatcher.stop()
@@ -149,7 +153,7 @@ class Floor:
                 self._waiting -= 1
 
     async def _walked(self, call: Call) -> Answer | Waiting:
-        walking = self._hands.submit(self.walk, call)
+        walking = self._hands_for(call).submit(self.walk, call)
         self._under_way += 1
         try:
             return await asyncio.wrap_future(walking)
@@ -158,6 +162,13 @@ class Floor:
             raise
         finally:
             self._under_way -= 1
+
+    def _hands_for(self, call: Call) -> ThreadPoolExecutor:
+        """Few threads for what only reads SQLite: it waits for nobody, and many would fight for the interpreter."""
+        tool = call.toolset.tools.get(call.name)
+        reads = tool is not None and tool.read_only and not tool.outside and not tool.waits
+        at_hand = self.works.store.engine == "sqlite" and self.identity.at_hand(call.credential)
+        return self._readers if reads and at_hand else self._hands
 
     def _full(self, call: Call) -> bool:
         """Whether there is no place for a new call; one that has waited is let in, for its log entry is open."""

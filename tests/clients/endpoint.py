@@ -1,14 +1,16 @@
-"""Puts the fixture server on HTTP: `python -m tests.clients.endpoint MOUNT` prints its address and serves.
+"""Puts the fixture server on HTTP: `python -m tests.clients.endpoint MOUNT FOLDER` prints its address and serves.
 
-MOUNT is a way to turn an MCP server into an ASGI application: `ours`, or `sessions` for comparison.
+MOUNT is a way to turn an MCP server into an ASGI application: `ours`, which is Shopfloor's own gate and endpoint
+around it, or `sessions` for comparison.
 """
 
+from __future__ import annotations
+
 import contextlib
-import json
-import socket
 import sys
 import warnings
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import uvicorn
@@ -17,11 +19,14 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPDeprecationWarning
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Mount
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shopfloor.app import build
+from shopfloor.settings import Settings
+from shopfloor.transports.gate import Gate
+from shopfloor.transports.mcp import Endpoint
+from shopfloor.transports.server import configured, listening, url_of
 from tests.clients import fixtures
 
 LOOPBACK = TransportSecuritySettings(
@@ -29,81 +34,50 @@ LOOPBACK = TransportSecuritySettings(
 )
 
 
-def sessions(server: Server[Any]) -> ASGIApp:
+def ours(server: Server[Any], folder: str) -> ASGIApp:
+    """The way of Shopfloor: its endpoint behind its gate, on a floor that needs no credential."""
+    settings = Settings(project=folder)
+    endpoint = Endpoint(build(settings), server)
+    return Gate(_application(endpoint, endpoint.running), settings)
+
+
+def sessions(server: Server[Any], folder: str) -> ASGIApp:
     """The SDK's own way: a session per client, every answer a stream."""
     manager = StreamableHTTPSessionManager(server, security_settings=LOOPBACK)
-    return _application(manager.handle_request, manager)
+    return _application(_Stripped(manager.handle_request), manager.run)
 
 
-def stateless(server: Server[Any]) -> ASGIApp:
-    """No sessions; answers are JSON, and streams where the request asks for progress and takes one."""
-    plain = StreamableHTTPSessionManager(server, security_settings=LOOPBACK, stateless=True, json_response=True)
-    streaming = StreamableHTTPSessionManager(server, security_settings=LOOPBACK, stateless=True)
-
-    async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "POST":
-            # Without sessions there is no stream to open and nothing to end.
-            await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
-            return
-        request = Request(scope, receive)
-        body = await request.body()
-        streams = "text/event-stream" in request.headers.get("accept", "") and _asks_for_progress(body)
-        manager = streaming if streams else plain
-        await manager.handle_request(scope, _replay(body, receive), send)
-
-    return _application(endpoint, plain, streaming)
+MOUNTS: dict[str, Callable[[Server[Any], str], ASGIApp]] = {"ours": ours, "sessions": sessions}
 
 
-MOUNTS: dict[str, Callable[[Server[Any]], ASGIApp]] = {"ours": stateless, "sessions": sessions}
-
-
-def main(mount: str) -> None:
+def main(mount: str, folder: str) -> None:
     # Half of what the older revision offers is deprecated in the newer one; both are tested.
     warnings.simplefilter("ignore", MCPDeprecationWarning)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
-        config = uvicorn.Config(_strip_headers(MOUNTS[mount](fixtures.server())), log_level="warning")
+    config = configured(MOUNTS[mount](fixtures.server(), folder))
+    with listening("127.0.0.1", 0) as listener:
+        print(f"{url_of(listener)}/mcp", flush=True)
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def _application(endpoint: ASGIApp, *managers: StreamableHTTPSessionManager) -> Starlette:
+def _application(endpoint: ASGIApp, running: Callable[[], AbstractAsyncContextManager[None]]) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with contextlib.AsyncExitStack() as stack:
-            for manager in managers:
-                await stack.enter_async_context(manager.run())
+        async with running():
             yield
 
-    return Starlette(routes=[Mount("/", endpoint)], lifespan=lifespan)
+    return Starlette(routes=[Route("/mcp", endpoint)], lifespan=lifespan)
 
 
-def _asks_for_progress(body: bytes) -> bool:
-    try:
-        return "progressToken" in json.loads(body)["params"]["_meta"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return False
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """What an application receives when `body` has already been read from `receive`."""
-    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replayed() -> Message:
-        return pending.pop() if pending else await receive()
-
-    return replayed
-
-
-def _strip_headers(app: ASGIApp) -> ASGIApp:
+class _Stripped:
     """Spaces around a header's value are no part of it, and the HTTP parser leaves them."""
 
-    async def stripped(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
-        await app(scope, receive, send)
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
-    return stripped
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        await self._app({**scope, "headers": headers}, receive, send)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -8,14 +8,16 @@ CHECKOUT = Path(__file__).parents[2]
 COMMANDS = Path(__file__).parent / "node_modules" / ".bin"
 
 
-def run(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(command: str, *arguments: str, preload: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """What became of one of the programs; `preload` is a script that Node.js runs before it."""
     if not (COMMANDS / command).exists():
         raise RuntimeError("The outside clients are not installed: run `make clients`")
     # These programs keep settings and logins in the home folder; they get one of their own.
     home = CHECKOUT / ".cache" / "home"
     home.mkdir(parents=True, exist_ok=True)
+    options = [] if preload is None else ["--require", str(preload)]
     return subprocess.run(
-        [COMMANDS / "node", COMMANDS / command, *arguments],
+        [str(COMMANDS / "node"), *options, str(COMMANDS / command), *arguments],
         env={**os.environ, "HOME": str(home), "NO_COLOR": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -1,38 +1,64 @@
-"""The official Inspector against a server put on HTTP the way Shopfloor is."""
+"""The official Inspector against a real server."""
 
+import json
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from tests.clients.inspector import inspect
-from tests.clients.serving import serving
+from tests.doors.server import bearer, serving
+from tests.doors.team import LOG_DECISION, WORKER_TOOLS
 
 ERAS = ["legacy", "modern"]
 
 
+@dataclass
+class Worker:
+    """An agent who looks at its floor through the Inspector."""
+
+    url: str
+    token: str
+
+    def inspect(self, method: str, *arguments: str, era: str) -> dict[str, Any]:
+        return inspect(f"{self.url}/mcp", method, *arguments, headers=bearer(self.token), era=era)
+
+    def call(self, tool: str, arguments: dict[str, Any], era: str) -> dict[str, Any]:
+        return self.inspect("tools/call", "--tool-name", tool, "--tool-args-json", json.dumps(arguments), era=era)
+
+
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with serving("ours") as address:
-        yield address
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    with serving(tmp_path_factory.mktemp("inspected")) as server:
+        yield Worker(server.url, server.agent("worker"))
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_the_inspector_lists_tools_and_has_no_remarks(url: str, era: str) -> None:
-    listed = inspect(url, "tools/list", era=era)
-    assert "test_simple_text" in [tool["name"] for tool in listed["result"]["tools"]]
+def test_the_inspector_lists_tools_and_has_no_remarks(worker: Worker, era: str) -> None:
+    listed = worker.inspect("tools/list", era=era)
+    assert [tool["name"] for tool in listed["result"]["tools"]] == WORKER_TOOLS
     assert (listed["problems"], listed.get("error")) == ("", None)
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_the_inspector_calls_a_tool(url: str, era: str) -> None:
-    called = inspect(
-        url, "tools/call", "--tool-name", "test_header_parameter", "--tool-args-json", '{"region": "eu"}', era=era
-    )
-    assert called["result"]["content"] == [{"type": "text", "text": "Region: eu"}]
+def test_the_inspector_calls_a_tool(worker: Worker, era: str) -> None:
+    called = worker.call(LOG_DECISION, {"title": "Chose a queue", "body": "Because of the load"}, era)
+    answer = called["result"]["structuredContent"]
+    assert answer["data"]["logId"].startswith("log-")
+    assert json.loads(called["result"]["content"][0]["text"]) == answer
+    assert called.get("error") is None
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_the_inspector_sees_a_refusal_as_one(url: str, era: str) -> None:
-    refused = inspect(url, "tools/call", "--tool-name", "test_error_handling", era=era)
+def test_the_inspector_sees_a_refusal_as_one(worker: Worker, era: str) -> None:
+    refused = worker.call(LOG_DECISION, {"title": "", "body": ""}, era)
     assert refused["result"]["isError"] is True
+    assert refused["result"]["structuredContent"]["error"]["code"] == "INVALID_INPUT"
     assert refused["error"]["code"] == "tool_is_error"
+
+
+def test_the_inspector_without_a_token_is_asked_for_one(worker: Worker) -> None:
+    refused = inspect(f"{worker.url}/mcp", "tools/list", era="legacy")
+    assert "result" not in refused
+    assert refused["error"]

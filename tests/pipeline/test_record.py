@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shopfloor.domain.decisions import CONTEXT_LIMIT
+from shopfloor.domain.times import MINUTE, SECOND
 from tests.workbench import DECISION, LOG_DECISION, STATUS, wrong_state
 
 FIXED = ("kind", "subject", "actor", "toolset", "tool", "decision", "reasoning", "context", "code", "count")
@@ -247,3 +248,25 @@ def test_secrets_in_a_failure_are_masked_in_its_message_its_stack_and_its_escala
 def test_a_secret_in_a_decision_of_an_agents_own_is_masked_as_well(floor):
     floor.call("factory", LOG_DECISION, {"title": "Rotated ghp_abcdefghijklmnopqrstuvwxyz", "body": "It leaked"})
     assert floor.traces() == ["Rotated ***"]
+
+
+def limited(floor, subject, now, times=1):
+    for _ in range(times):
+        floor.floor.administer(
+            lambda work: work.decisions.count_limited(
+                reference=7, since=now - MINUTE, subject=subject, toolset="bench", tool="look", now=now
+            )
+        )
+
+
+def test_the_calls_over_a_limit_are_one_row_a_window_with_a_count(floor):
+    limited(floor, "agent:ada", 1_000 * MINUTE, times=5)
+    limited(floor, "agent:bob", 1_000 * MINUTE)
+    limited(floor, "agent:ada", 1_000 * MINUTE + 30 * SECOND)
+    limited(floor, "agent:ada", 1_001 * MINUTE + SECOND)
+    rows = [(entry.kind, entry.subject, entry.decision, entry.code, entry.count) for entry in floor.log()]
+    assert rows == [
+        ("limited", "agent:ada", "Rate limited: look", "RATE_LIMITED", 6),
+        ("limited", "agent:bob", "Rate limited: look", "RATE_LIMITED", 1),
+        ("limited", "agent:ada", "Rate limited: look", "RATE_LIMITED", 1),
+    ]

@@ -18,6 +18,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from shopfloor.domain.times import DAY, SECOND
 from shopfloor.gateways import jwts
+from shopfloor.toolkit import Credential
 
 INVALID = "The token is not valid"
 REVOKED = "The token is not valid, has expired or was revoked"
@@ -365,6 +366,15 @@ def test_the_issuers_token_expires_also_when_it_is_known_already(trusting, issue
     assert who(trusting, token) == "user:eve@example.com"
     trusting.pass_time(601 * SECOND)
     assert who(trusting, token) == REVOKED
+
+
+def test_a_token_for_which_keys_may_have_to_be_fetched_is_not_checked_on_the_event_loop(floor, trusting, issuer, pairs):
+    issuer.keys = [published(pairs["RS256"], "key-1")]
+    credential = Credential(token=foreign(pairs["RS256"]))
+    assert (floor.floor.identity.at_hand(credential), trusting.floor.identity.at_hand(credential)) == (True, False)
+    trusting.floor.identity.authenticate(credential)
+    assert trusting.floor.identity.at_hand(credential) is True
+    assert trusting.floor.identity.at_hand(Credential()) is True
 
 
 def test_a_user_of_the_issuer_who_was_removed_here_opens_nothing(trusting, issuer, pairs):

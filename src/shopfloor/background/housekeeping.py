@@ -35,7 +35,7 @@ def chores() -> list[Chore]:
     """What there is to do on any floor."""
     return [
         Chore("processes", 1, processes.bury),
-        Chore("open calls", 1, decisions.close_left_open),
+        Chore("open calls", 1, lambda work: decisions.close_left_open(work, _BATCH)),
         Chore("kept answers", 12, lambda work: work.answers.forget(work.now - ANSWERS_KEPT, _BATCH)),
         Chore("old events", 12, lambda work: work.outbox.forget(work.now - EVENTS_KEPT, _BATCH)),
     ]

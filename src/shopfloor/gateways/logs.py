@@ -8,9 +8,9 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from shopfloor.domain.times import second
+from pydantic_core import PydanticSerializationError, to_json
 
-_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
+from shopfloor.domain.times import second
 
 _PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
@@ -41,7 +41,10 @@ class _JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return _encode(line)
+        try:
+            return to_json(line, fallback=str).decode()
+        except PydanticSerializationError:  # half a character, which only ASCII can spell
+            return json.dumps(line, default=str)
 
 
 class _Pretty(logging.Formatter):

@@ -66,6 +66,11 @@ class UserTokens:
     def __init__(self, key: bytes, audience: str, issuer: Issuer | None = None) -> None:
         self._means = (key, audience, issuer)
 
+    @property
+    def asks_outside(self) -> bool:
+        """Whether checking a token may have to fetch the keys of an issuer."""
+        return self._means[2] is not None
+
     def sign(self, user: str, id: str, now: int, expires_at: int) -> str:
         """A token for the user."""
         return self._jwts.sign(user, id, now, expires_at)

@@ -49,6 +49,7 @@ class Identity:
         self._lock = threading.Lock()
         self._read: OrderedDict[str, Presented] = OrderedDict()
         self._recognised: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
+        self._forgotten = 0
 
     def authenticate(self, credential: Credential) -> Principal:
         """The principal behind a credential, or Unauthenticated."""
@@ -61,10 +62,13 @@ class Identity:
         return AT_HOME
 
     def at_hand(self, credential: Credential) -> bool:
-        """Whether authenticating now waits for nothing but memory."""
-        if credential.trusted is not None or self._fresh_for == 0:
+        """Whether authenticating now waits for nothing but memory and a file of this machine."""
+        token = credential.token
+        if credential.trusted is not None:
             return True
-        return credential.token is not None and self._remembered(credential.token) is not None
+        if self._fresh_for:
+            return token is not None and self._remembered(token) is not None
+        return token is None or token in self._read or not self._user_tokens.asks_outside
 
     def needs_credential(self) -> bool:
         """Whether the floor is closed; once it is, it stays so."""
@@ -75,14 +79,15 @@ class Identity:
     def forget(self) -> None:
         """Ask the store again about everybody."""
         with self._lock:
+            self._forgotten += 1
             self._recognised.clear()
 
     def _by_token(self, token: str) -> Principal:
         principal = self._remembered(token)
         if principal is None:
-            presented = self._presented(token)
+            presented, forgotten = self._presented(token), self._forgotten
             principal = self._works.read(lambda work: identity.recognise(work, presented), OPERATOR)
-            if self._fresh_for:
+            if self._fresh_for and forgotten == self._forgotten:  # what was read before must not outlive the forgetting
                 _keep(self._lock, self._recognised, token, (time.monotonic(), principal))
         return principal
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import gc
 import json
 import logging
 import os
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shopfloor.app import Floor, build, issue_operator_token, prepare_data_folder
@@ -39,7 +41,7 @@ _log = logging.getLogger("shopfloor.server")
 async def embedded(floor: Floor, host: str, port: int) -> AsyncIterator[str]:
     """Serve inside a host program; gives the URL once it is listening."""
     with listening(host, port) as bound:
-        server = _Embedded(_config(floor))
+        server = _Embedded(configured(http.application(floor)))
         serving = asyncio.create_task(server.serve(sockets=[bound]))
         try:
             while not server.started:
@@ -66,7 +68,9 @@ def serve(settings: Settings, ready: Callable[[Floor, str], None]) -> None:
                 note(url)
                 operator_token(floor)
                 floor.start("serve", url)
-                _Announced(_config(floor), floor, lambda: ready(floor, url)).run(sockets=[bound])
+                _collect_less()
+                server = _Announced(configured(http.application(floor)), floor, lambda: ready(floor, url))
+                server.run(sockets=[bound])
         finally:
             _stop(floor)
 
@@ -85,6 +89,12 @@ def _stop(floor: Floor) -> None:
     watch.start()
     floor.stop()
     watch.cancel()
+
+
+def _collect_less() -> None:
+    """Garbage is looked for less often, and not among what is there from the start: a busy server spent 8 % on it."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 def check_bind(floor: Floor) -> None:
@@ -181,9 +191,10 @@ def url_of(bound: socket.socket) -> str:
     return f"http://{name}:{port}"
 
 
-def _config(floor: Floor) -> uvicorn.Config:
+def configured(app: ASGIApp) -> uvicorn.Config:
+    """How an application is served."""
     return uvicorn.Config(
-        http.application(floor),
+        app,
         http=_Protocol,
         ws="none",
         loop="uvloop",

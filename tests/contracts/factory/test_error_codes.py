@@ -8,6 +8,12 @@ from shopfloor.errors import NotFound, WrongState
 from tests.workbench import LOG_DECISION, STATUS, busy
 
 
+@pytest.fixture
+def database(tmp_path):
+    """Codes do not depend on the engine."""
+    return f"sqlite://{tmp_path}/floor.db"
+
+
 @pytest.mark.parametrize(
     ("code", "toolset", "tool", "input", "caller", "failures"),
     [
