@@ -42,8 +42,8 @@ def test_a_page_leads_somewhere(path):
 def default_of(name):
     field = Settings.model_fields[name]
     value = field.get_default(call_default_factory=True)
-    if value in ("", None, (), {}):
-        return ""
+    if value in ("", None, (), {}) or (isinstance(value, Path) and value.is_absolute()):
+        return ""  # an absolute path is this machine's own
     return f"`{','.join(value) if isinstance(value, tuple) else value}`"
 
 
@@ -87,20 +87,10 @@ def commands():
 COMMANDS = dict(commands())
 
 
-def test_these_are_the_commands():
-    assert list(COMMANDS) == [
-        *("serve", "stdio", "call", "tools"),
-        *("agent add", "agent list", "agent show", "agent retire"),
-        *("user add", "user list"),
-        *("token issue", "token list", "token revoke"),
-        *("inbox read", "inbox reply", "inbox answer", "inbox ack"),
-    ]
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_has_its_section_with_its_options(command):
     sections = re.split(r"^## ", page("cli.md"), flags=re.MULTILINE)
-    (section,) = [section for section in sections if section.startswith(f"`shopfloor {command}")]
+    (section,) = [each for each in sections if each.startswith((f"`shopfloor {command}`", f"`shopfloor {command} "))]
     everywhere = {f"--{name.replace('_', '-')}" for name in WHERE} | {"--json", "--help"}
     for option in set(COMMANDS[command]) - everywhere:
         assert f"`{option}" in section or f"{option} " in section or f"{option}]" in section, option

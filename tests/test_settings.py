@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import subprocess
 from pathlib import Path
@@ -37,14 +36,15 @@ def refused(**given):
 
 
 def test_without_any_source_there_are_defaults(project):
-    assert Settings().model_dump() == {
+    settings = Settings()
+    assert settings.model_dump() == {
         "project": project,
         "data": project / ".shopfloor",
         "database": "",
         "workspace": "default",
         "host": "127.0.0.1",
         "port": 3001,
-        "profile": ("factory", "todo"),
+        "profile": ("factory", "todo", "context"),
         "allowed_hosts": (),
         "allowed_origins": (),
         "issuer": None,
@@ -66,9 +66,20 @@ def test_without_any_source_there_are_defaults(project):
         "chat_turns": 20,
         "chat_history": 40,
         "agent_silence_seconds": 420,
+        "secret_names": settings.secret_names,
+        "embeddings": "local",
+        "embeddings_model": "text-embedding-3-small",
+        "openai_base_url": "",
+        "openai_api_key": "",
+        "model_cache": settings.model_cache,
         "log": "auto",
         "log_level": "info",
+        "run": {},
+        "run_toolsets": ("loop",),
+        "run_permissions": (),
+        "hooks": {},
     }
+    assert {".envrc", ".netrc", ".npmrc", ".pypirc", "*.pem", "id_rsa"} <= set(settings.secret_names)
 
 
 def test_the_first_source_wins(project, monkeypatch):
@@ -275,11 +286,9 @@ def test_a_data_folder_that_cannot_be_is_named(project):
         Shopfloor(Settings(data="file"))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_data_folder_that_cannot_be_written_to_is_named(project):
-    (project / ".shopfloor").mkdir(mode=0o500)
-    with pytest.raises(StartRefused, match="The data folder"):
-        Shopfloor(Settings())
+    with pytest.raises(StartRefused, match="The data folder /proc/nowhere cannot be used"):
+        Shopfloor(Settings(data="/proc/nowhere"))
 
 
 @pytest.mark.parametrize("database", ["mysql://x", "floor.db", "sqlite:relative", "sqlite://relative.db"])

@@ -181,7 +181,7 @@ def test_token_list_shows_no_secret(good):
         "expiresAt": None,
         "revokedAt": None,
     }
-    assert secret.split("_")[2] not in json.dumps(listed)
+    assert secret.split("_", 2)[2] not in json.dumps(listed)
 
 
 def test_token_revoke_prints_when(good):
@@ -423,4 +423,4 @@ def test_each_group_names_its_commands(run, group, commands):
 
 def test_without_a_command_the_help_is_shown(run):
     code, out, err = run()
-    assert (code, "Usage: shopfloor" in out + err) == (2, True)
+    assert (code, "Usage: " in out + err) == (2, True)
