@@ -67,6 +67,8 @@ def with_settings(run: Callable[..., Any], *flags: str) -> Callable[..., Any]:
     called.__signature__ = signature.replace(parameters=[*own, *map(_option, wanted)])  # type: ignore[attr-defined]
     called.__annotations__ = {p.name: p.annotation for p in [*own, *map(_option, wanted)]}
     return called
+
+
 def _option(name: str) -> inspect.Parameter:
     field = Settings.model_fields[name]
     kind = int if field.annotation is int else str
