@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from shopfloor.app import TOOLSETS, build
 from shopfloor.background.dispatcher import Subscriber
 from shopfloor.domain.actors import Kind
@@ -24,6 +26,9 @@ from shopfloor.usecases import decisions
 
 PATIENCE = 60.0
 """Only ends a test that would hang."""
+
+on_sqlite = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+"""For a test of which the engine makes no difference."""
 
 STATUS = "mcp__agent__get_status"
 LOG_DECISION = "mcp__system__log_decision"

@@ -69,6 +69,7 @@ TOOLSETS: dict[str, Toolset] = {
 }
 RATE_LIMITS: dict[str, int] = {"context_search": 30, "read_file": 100, "grep_codebase": 60}
 SUBSCRIBERS: Sequence[Subscriber] = mailer.subscribers()
+READERS = 4
 
 now = clock.now
 topic_of = todos.topic_of
@@ -98,6 +99,7 @@ class Floor:
     walk: Callable[[Call], Answer | Waiting]
     sessions: Sessions
     _hands: ThreadPoolExecutor = field(init=False)
+    _readers: ThreadPoolExecutor = field(init=False)
     _under_way: int = field(default=0, init=False)
     _waiting: int = field(default=0, init=False)
     _stopping: bool = field(default=False, init=False)
@@ -105,6 +107,7 @@ class Floor:
 
     def __post_init__(self) -> None:
         self._hands = ThreadPoolExecutor(self.settings.calls, thread_name_prefix="shopfloor-call")
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="shopfloor-read")
 
     @property
     def agent_types(self) -> tuple[str, ...]:
@@ -132,6 +135,7 @@ class Floor:
         self.interrupt()
         self._hands.shutdown(wait=True)
         self.indexer.stop()
+        self._readers.shutdown(wait=True)
         if self.dispatcher.running:
             self.wake.stop()
             self.dispatcher.stop()
@@ -182,7 +186,7 @@ class Floor:
         return self._stopping
 
     async def _walked(self, call: Call) -> Answer | Waiting:
-        walking = self._hands.submit(self.walk, call)
+        walking = self._hands_for(call).submit(self.walk, call)
         self._under_way += 1
         try:
             return await asyncio.wrap_future(walking)
@@ -191,6 +195,13 @@ class Floor:
             raise
         finally:
             self._under_way -= 1
+
+    def _hands_for(self, call: Call) -> ThreadPoolExecutor:
+        """Few threads for what only reads SQLite: it waits for nobody, and many would fight for the interpreter."""
+        tool = call.toolset.tools.get(call.name)
+        reads = tool is not None and tool.read_only and not tool.outside and not tool.waits
+        at_hand = self.works.store.engine == "sqlite" and self.identity.at_hand(call.credential)
+        return self._readers if reads and at_hand else self._hands
 
     def _full(self, call: Call) -> bool:
         """Whether there is no place for a new call; one that has waited is let in, for its log entry is open."""

@@ -1,5 +1,6 @@
 """The fixture server in a process of its own."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,8 @@ def serving(mount: str) -> Iterator[str]:
     """The address of the fixture server, put on HTTP by one of the ways in endpoint.py."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "tests.clients.endpoint", mount, folder]
-        with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as process:
+        ours = {**os.environ, "PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"}
+        with subprocess.Popen(command, cwd=CHECKOUT, env=ours, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             try:
                 yield process.stdout.readline().strip()

@@ -9,10 +9,9 @@ import pytest
 
 from tests.clients.inspector import inspect
 from tests.doors.server import bearer, serving
+from tests.doors.team import LOG_DECISION, WORKER_TOOLS
 
 ERAS = ["legacy", "modern"]
-STATUS = "mcp__agent__get_status"
-LOG_DECISION = "mcp__system__log_decision"
 
 
 @dataclass
@@ -38,7 +37,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
 @pytest.mark.parametrize("era", ERAS)
 def test_the_inspector_lists_tools_and_has_no_remarks(worker: Worker, era: str) -> None:
     listed = worker.inspect("tools/list", era=era)
-    assert [tool["name"] for tool in listed["result"]["tools"]] == [STATUS, LOG_DECISION]
+    assert [tool["name"] for tool in listed["result"]["tools"]] == WORKER_TOOLS
     assert (listed["problems"], listed.get("error")) == ("", None)
 
 

@@ -248,7 +248,7 @@ def environment(**settings: Any) -> dict[str, str]:
     """The environment of this process, with these settings of the floor and no others."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SHOPFLOOR_")}
     spelled = {f"SHOPFLOOR_{name.upper()}": _spelled(value) for name, value in settings.items()}
-    return {**kept, "PYTHONPATH": str(CHECKOUT), **spelled}
+    return {**kept, "PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}", **spelled}
 
 
 def bearer(token: str | None) -> dict[str, str]:

@@ -12,6 +12,9 @@ from tests.doors.server import ERAS, Server, bearer
 
 STATUS = "mcp__agent__get_status"
 LOG_DECISION = "mcp__system__log_decision"
+WORKER_TOOLS = [STATUS, LOG_DECISION]
+"""What a worker sees, in this order."""
+
 TYPES = {"supervisor": "SUPERVISOR", "orchestrator": "ORCHESTRATOR", "worker_a": "WORKER", "worker_b": "WORKER"}
 DOORS = ("execute", *ERAS)
 

@@ -245,6 +245,19 @@ def test_sql_in_every_string_is_only_text(either_team: Team, door: str):
     assert server.count("agent") == agents
 
 
+@pytest.mark.parametrize("text", [*SQL, "a\0b", "\u202e", ""])
+def test_no_text_breaks_any_tool(either_team: Team, text: str):
+    values = {"string": text, "integer": 1, "boolean": True, "array": [text], "object": {text: text}, "number": 1.5}
+    listed = either_team.server.rpc("tools/list", token=either_team.tokens["supervisor"]).json()["result"]["tools"]
+    for tool in listed:
+        properties = tool["inputSchema"]["properties"]
+        filled = {name: values[schema.get("type", "string")] for name, schema in properties.items()}
+        for door in DOORS:
+            reply = either_team.ask(door, "supervisor", tool["name"], filled)
+            assert reply.code not in ("INTERNAL_ERROR", "TRANSIENT_ERROR")
+            assert reply.status < 500
+
+
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("field", ["title", "body"])
 def test_text_that_cannot_be_kept_is_refused(either_team: Team, door: str, field: str):

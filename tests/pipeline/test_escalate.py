@@ -8,7 +8,7 @@ import pytest
 
 from shopfloor.domain.times import MINUTE
 from shopfloor.errors import InvalidInput, NotFound, PermissionDenied, StoreFull
-from tests.workbench import busy, wrong_state
+from tests.workbench import busy, on_sqlite, wrong_state
 
 
 def told(floor):
@@ -49,6 +49,7 @@ def test_what_passed_is_not(floor):
     assert told(floor) == []
 
 
+@on_sqlite
 @pytest.mark.parametrize("error", [wrong_state(), InvalidInput(), NotFound(), PermissionDenied()])
 def test_a_callers_mistake_never_is(floor, error):
     fail(floor, error)

@@ -14,7 +14,7 @@ from shopfloor.domain.times import HOUR, SECOND
 from shopfloor.gateways.tokens import mint
 from shopfloor.pipeline import identify
 from shopfloor.transports.server import operator_token
-from tests.workbench import STATUS, until
+from tests.workbench import STATUS, on_sqlite, until
 
 NO_CREDENTIAL = "A credential is needed: Authorization: Bearer TOKEN"
 NOT_VALID = "The token is not valid, has expired or was revoked"
@@ -142,6 +142,7 @@ def test_on_an_open_floor_any_agent_may_be_named(floor):
     assert who(floor, claim="worker-123") == "worker-123"
 
 
+@on_sqlite
 @pytest.mark.parametrize("first", ["agent token", "user", "user token"])
 def test_the_first_credential_closes_the_floor(floor, first):
     floor.hire("ada", "WORKER", with_token=False)

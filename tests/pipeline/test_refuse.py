@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from shopfloor.errors import StoreFull, Unavailable
 from shopfloor.pipeline import compose
 from shopfloor.pipeline.refuse import refuse
 from shopfloor.toolkit import enveloped
-from tests.workbench import Tools, bare_call
+from tests.workbench import Tools, bare_call, on_sqlite
 
 
 def walk(last, call=None):
@@ -75,29 +76,28 @@ def test_a_failure_of_the_floor_leads_to_its_rows(floor, error):
     assert "secret.py" not in json.dumps(answer.body)
 
 
-@pytest.mark.parametrize(
-    ("tool", "input"),
-    [
-        ("note", None),
-        ("note", []),
-        ("note", "text"),
-        ("note", {"text": "\x00"}),
-        ("note", {"text": "\ud800"}),
-        ("\ud800", {}),
-        ("a\x00b", {}),
-        ("", {}),
-        ("x" * 100_000, {}),
-        ("note", {"x" * 100_000: 1}),
-        ("note", {str(number): number for number in range(10_000)}),
-    ],
-    ids=range(11),
-)
-def test_whatever_is_sent_is_refused_and_logged_and_the_answer_stays_small(floor, tool, input):
-    answer = floor.ask(tool, input)
-    assert answer.error is not None
-    assert answer.error.refusal
-    assert len(json.dumps(enveloped(answer))) < 10_000
-    assert [entry.kind for entry in floor.log()] == ["invocation", "error"]
+ODD_CALLS: list[tuple[str, Any]] = [
+    ("note", None),
+    ("note", []),
+    ("note", "text"),
+    ("note", {"text": "\x00"}),
+    ("note", {"text": "\ud800"}),
+    ("\ud800", {}),
+    ("a\x00b", {}),
+    ("", {}),
+    ("x" * 100_000, {}),
+    ("note", {"x" * 100_000: 1}),
+    ("note", {str(number): number for number in range(10_000)}),
+]
+
+
+def test_whatever_is_sent_is_refused_and_logged_and_the_answer_stays_small(floor):
+    for tool, input in ODD_CALLS:
+        answer = floor.ask(tool, input)
+        assert answer.error is not None
+        assert answer.error.refusal
+        assert len(json.dumps(enveloped(answer))) < 10_000
+    assert [entry.kind for entry in floor.log()] == ["invocation", "error"] * len(ODD_CALLS)
     assert all(len(entry.tool) <= 200 and len(entry.context) <= 16 * 1024 for entry in floor.log())
 
 
@@ -108,6 +108,7 @@ def deep(levels):
     return value
 
 
+@on_sqlite
 @pytest.mark.parametrize("levels", [65, 300, 5_000])
 def test_input_without_a_bottom_is_refused_and_logged(floor, levels):
     assert floor.ask("note", {"text": deep(levels)}).body["error"] == "INVALID_INPUT"

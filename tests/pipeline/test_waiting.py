@@ -112,7 +112,12 @@ def test_a_token_revoked_meanwhile_ends_it_and_closes_its_row(floor):
     until(lambda: open_rows(floor))
     for issued in floor.tokens():
         floor.revoke_token(issued.id)
-    floor.call("factory", LOG_DECISION, {"title": "the mail came", "body": ""})
+
+    def refused():
+        floor.call("factory", LOG_DECISION, {"title": "wake up", "body": ""})
+        return answers
+
+    until(refused)
     thread.join(PATIENCE)
     assert answers[0].body["error"] == "PERMISSION_DENIED"
     assert open_rows(floor) == []

@@ -58,6 +58,7 @@ class Identity:
         self._lock = threading.Lock()
         self._read: OrderedDict[str, Presented] = OrderedDict()
         self._recognised: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
+        self._forgotten = 0
 
     def authenticate(self, credential: Credential) -> Principal:
         """The principal behind a credential, or Unauthenticated."""
@@ -90,14 +91,15 @@ class Identity:
     def forget(self) -> None:
         """Ask the store again about everybody."""
         with self._lock:
+            self._forgotten += 1
             self._recognised.clear()
 
     def _by_token(self, token: str) -> Principal:
         principal = self._remembered(token)
         if principal is None:
-            presented = self._presented(token)
+            presented, forgotten = self._presented(token), self._forgotten
             principal = self._works.read(lambda work: identity.recognise(work, presented), OPERATOR)
-            if self._fresh_for:
+            if self._fresh_for and forgotten == self._forgotten:  # what was read before must not outlive the forgetting
                 _keep(self._lock, self._recognised, token, (time.monotonic(), principal))
         return principal
 

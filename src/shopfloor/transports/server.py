@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import gc
 import json
 import logging
 import os
@@ -68,6 +69,7 @@ def serve(settings: Settings, ready: Callable[[Floor, str], None]) -> None:
                 operator_token(floor)
                 floor.start("serve", url)
                 server = _Announced(configured(http.application(floor)), floor, lambda: ready(floor, url))
+                _collect_less()
                 server.run(sockets=[bound])
         finally:
             _stop(floor)
@@ -87,6 +89,12 @@ def _stop(floor: Floor) -> None:
     watch.start()
     floor.stop()
     watch.cancel()
+
+
+def _collect_less() -> None:
+    """Garbage is looked for less often, and not among what is there from the start: a busy server spent 8 % on it."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 def check_bind(floor: Floor) -> None:

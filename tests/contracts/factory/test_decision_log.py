@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.workbench import DECISION, LOG_DECISION, STATUS
+from tests.workbench import DECISION, LOG_DECISION, STATUS, on_sqlite
 
 
 def told(entry):
@@ -27,6 +27,7 @@ def test_an_agent_writes_a_decision_of_its_own(floor):
     )
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     ("input", "field"),
     [
