@@ -85,6 +85,7 @@ FOUND = [
     ("issue", "`total()` rounds per line, the provider rounds once: they differ by a cent for odd quantities."),
 ]
 FILES = {
+    "SPEC.md": "# Make the nightly reports fast\n\nNo report takes longer than a second.\n",
     "README.md": "# Shop\n\nA small shop, to see a floor at work.\n\n## Checkout\n\nOne page, in integer cents.\n",
     "src/prices.py": '"""Prices, in cents."""\n\n\ndef with_tax(price: int, rate: int) -> int:\n    """The price with its tax, rounded half up."""\n    return (price * (100 + rate) + 50) // 100\n\n\ndef show(price: int) -> str:\n    return f"{price // 100}.{price % 100:02d}"\n',
     "src/cart.py": 'from prices import with_tax\n\n\ndef total(lines: list[tuple[int, int]], rate: int) -> int:\n    """What a cart costs: each line is a price and how many."""\n    return sum(with_tax(price, rate) * many for price, many in lines)\n',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess  # nosec B404: starts this very program
 import sys
@@ -57,6 +58,7 @@ def register(app: typer.Typer) -> None:
             server = stack.enter_context(_serving(floor))
             url = _url(server)
             crew = stack.enter_context(_crew(floor, url, seconds))
+            stack.enter_context(_loop(floor))
             print(f"The floor is alive: {url}/enter?key={_link(floor)}", flush=True)
             print(f"  The crew works for {seconds} s. Ctrl-C ends the demo.", flush=True)
             for sig in (signal.SIGINT, signal.SIGTERM):
@@ -119,6 +121,23 @@ def _crew(floor: Settings, url: str, seconds: int) -> Iterator[list[subprocess.P
         for member in crew:
             member.terminate()
             member.wait(PATIENCE)
+
+
+@contextlib.contextmanager
+def _loop(floor: Settings) -> Iterator[None]:
+    """A loop beside the crew: a real run, whose agent works by a script."""
+    agent = f"{shlex.quote(sys.executable)} -m shopfloor.cli.night"
+    arguments = ["run", "--spec", str(floor.project / "SPEC.md"), "--name", "night", "--agent", agent, "--headless"]
+    run = subprocess.Popen(  # nosec B603: this very program
+        [sys.executable, "-m", "shopfloor", *arguments, "--project", str(floor.project)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        run.terminate()
+        run.wait(PATIENCE)
 
 
 def crew_files() -> dict[str, str]:

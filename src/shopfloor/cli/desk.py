@@ -103,7 +103,7 @@ def _register_watch(app: typer.Typer) -> None:
             screen.Watch(lambda tool, given: _ask(shopfloor, tool, **given)).run()
 
 
-def _ask(shopfloor: Any, tool: str, **given: Any) -> dict[str, Any]:
+def _ask(shopfloor: Any, tool: str, /, **given: Any) -> dict[str, Any]:
     wanted = {name: value for name, value in given.items() if value is not None}
     answer = shopfloor.answer("desk", tool, wanted, door="cli")
     if answer.error is not None:
