@@ -26,7 +26,7 @@ def heartbeats(floor):
 
 
 def test_there_is_this_much_to_do():
-    assert [chore.name for chore in chores()] == ["processes", "open calls", "kept answers", "old events"]
+    assert {"processes", "open calls", "kept answers", "old events", "lists"} <= {chore.name for chore in chores()}
 
 
 def test_a_process_shows_that_it_lives(floor):
