@@ -93,6 +93,7 @@ def test_these_are_the_commands():
         *("agent add", "agent list", "agent show", "agent retire"),
         *("user add", "user list"),
         *("token issue", "token list", "token revoke"),
+        *("inbox read", "inbox reply", "inbox answer", "inbox ack"),
     ]
 
 

@@ -65,6 +65,7 @@ def test_without_any_source_there_are_defaults(project):
         "chat_steps": 12,
         "chat_turns": 20,
         "chat_history": 40,
+        "agent_silence_seconds": 420,
         "log": "auto",
         "log_level": "info",
     }
@@ -105,17 +106,19 @@ def test_lists_and_tables_are_written_as_their_source_allows(project, monkeypatc
 def test_an_unknown_variable_is_named_with_what_there_is(monkeypatch):
     monkeypatch.setenv("SHOPFLOOR_PROT", "1")
     message = refused()
-    assert message.startswith("SHOPFLOOR_PROT is not a setting; settings are allowed_hosts, allowed_origins, audience")
+    assert message.startswith(
+        "SHOPFLOOR_PROT is not a setting; settings are agent_silence_seconds, allowed_hosts, allowed_origins"
+    )
     assert "port" in message
 
 
 def test_an_unknown_key_of_the_file_is_named(project):
     write(project, "prot = 1")
-    assert refused().startswith("prot is not a setting; settings are allowed_hosts")
+    assert refused().startswith("prot is not a setting; settings are agent_silence_seconds")
 
 
 def test_an_unknown_argument_is_named():
-    assert refused(prot=1).startswith("prot is not a setting; settings are allowed_hosts")
+    assert refused(prot=1).startswith("prot is not a setting; settings are agent_silence_seconds")
 
 
 @pytest.mark.parametrize(

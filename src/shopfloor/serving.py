@@ -102,10 +102,6 @@ class Shopfloor:
         """All agents, by name."""
         return _pages(lambda after: self.floor.look(lambda work: work.agents.page(PAGE, after)), lambda a: a.name)
 
-    def state_of(self, agent: Agent) -> str:
-        """What the agent is doing now."""
-        return agent.state(self.floor.works.clock())
-
     def retire(self, name: str) -> Agent:
         """The agent, retired."""
         return self.floor.administer(lambda work: agents.retire(work, name))

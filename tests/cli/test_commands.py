@@ -398,7 +398,10 @@ def test_help_names_every_command(run):
     code, out, _ = run("--help")
     assert code == 0
     commands = [command.name for command in cli.app.registered_commands] + list(groups())
-    assert commands == ["serve", "stdio", "call", "tools", "agent", "user", "todo", "token"]
+    assert commands == [
+        *("serve", "stdio", "call", "tools", "index", "search", "read", "grep", "status", "log", "board", "link", "desk"),
+        *("watch", "demo", "run", "say", "pause", "resume", "stop", "tool", "agent", "inbox", "user", "todo", "token"),
+    ]
     for name in commands:
         assert re.search(rf"^  {name} +\w", out, re.MULTILINE), name
 

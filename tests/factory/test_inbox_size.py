@@ -29,8 +29,9 @@ def fill(team: Team, name: str, count: int, read: int = 0) -> None:
             now=work.now,
         )
         connection.execute(
-            "INSERT INTO receipt (workspace, recipient, mail, wanted, waiting, delivered_at, read_at)"
-            " SELECT :w, :owner, id, 0, CASE WHEN id > :last THEN 0 ELSE 1 END, CASE WHEN id > :last THEN created_at END,"
+            "INSERT INTO receipt (workspace, recipient, mail, wanted, waiting, unread, undelivered, delivered_at, read_at)"
+            " SELECT :w, :owner, id, 0, CASE WHEN id > :last THEN 0 ELSE 1 END, CASE WHEN id > :last THEN 0 ELSE 1 END,"
+            " CASE WHEN id > :last THEN 0 ELSE 1 END, CASE WHEN id > :last THEN created_at END,"
             " CASE WHEN id > :last THEN created_at END FROM mail WHERE workspace = :w AND id > :first",
             w=workspace,
             owner=f"agent:{name}",

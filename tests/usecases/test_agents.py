@@ -29,8 +29,12 @@ def test_a_new_agent_is_idle_and_was_just_here(floor):
         "created_at": agent.created_at,
         "updated_at": agent.created_at,
         "retired_at": None,
+        "waiting_until": None,
+        "failed_at": None,
+        "retry_at": None,
+        "failures": 0,
     }
-    assert agent.state == "IDLE"
+    assert agent.state(agent.created_at) == "IDLE"
     assert floor.agent("ada") == agent
 
 

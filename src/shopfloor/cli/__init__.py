@@ -25,10 +25,10 @@ demo.register(app)
 run.register(app)
 context.register(app)
 app.add_typer(agents.app, name="agent")
-app.add_typer(inbox.app, name="inbox")
 app.add_typer(users.app, name="user")
 app.add_typer(todos.app, name="todo")
 app.add_typer(tokens.app, name="token")
+app.add_typer(inbox.app, name="inbox")
 
 
 def main() -> None:

@@ -60,7 +60,7 @@ def _row(shopfloor: Any, agent: Any) -> dict[str, Any]:
     return {
         "id": agent.name,
         "type": agent.type,
-        "state": shopfloor.state_of(agent) if agent.retired_at is None else "RETIRED",
+        "state": agent.state(shopfloor.floor.works.clock()) if agent.retired_at is None else "RETIRED",
         "supervisor": agent.supervisor,
         "lastActiveAt": iso(agent.last_active_at),
         "retiredAt": iso_or_none(agent.retired_at),

@@ -101,7 +101,7 @@ class Mails:
         """Mail of one inbox, newest first, with the beginnings of bodies; a box is all, unread or waiting."""
         rows = self._connection.all(
             "WITH page (mail) AS MATERIALIZED (SELECT mail FROM receipt WHERE workspace = :workspace"
-            f" AND recipient = :recipient{' AND read_at IS NULL' if box == 'unread' else ''}"
+            f" AND recipient = :recipient{' AND unread = 1' if box == 'unread' else ''}"
             f"{' AND waiting = 1' if box == 'waiting' else ''}"
             f"{'' if before is None else ' AND mail < :before'} ORDER BY mail DESC LIMIT :limit)"
             f" SELECT {_SHORT}, {_STATES} FROM page JOIN receipt ON receipt.workspace = :workspace"
@@ -190,7 +190,7 @@ class Mails:
         """Who wrote the newest unread mail."""
         row = self._connection.one(
             "SELECT sender FROM mail WHERE workspace = :workspace AND id = (SELECT mail FROM receipt"
-            " WHERE workspace = :workspace AND recipient = :owner AND read_at IS NULL ORDER BY mail DESC LIMIT 1)",
+            " WHERE workspace = :workspace AND recipient = :owner AND unread = 1 ORDER BY mail DESC LIMIT 1)",
             workspace=self._workspace,
             owner=owner.key,
         )
@@ -199,7 +199,7 @@ class Mails:
     def undelivered(self, owner: Party, limit: int) -> list[int]:
         """Mail that has not reached its recipient's context yet, newest first."""
         rows = self._connection.all(
-            "SELECT mail FROM receipt WHERE workspace = :workspace AND recipient = :owner AND delivered_at IS NULL"
+            "SELECT mail FROM receipt WHERE workspace = :workspace AND recipient = :owner AND undelivered = 1"
             " ORDER BY mail DESC LIMIT :limit",
             workspace=self._workspace,
             owner=owner.key,
@@ -211,8 +211,8 @@ class Mails:
         """The recipient has seen that there is this mail."""
         for mail in mails:
             self._connection.execute(
-                "UPDATE receipt SET delivered_at = :now WHERE workspace = :workspace AND recipient = :owner"
-                " AND mail = :mail AND delivered_at IS NULL",
+                "UPDATE receipt SET delivered_at = :now, undelivered = 0 WHERE workspace = :workspace AND recipient = :owner"
+                " AND mail = :mail AND undelivered = 1",
                 workspace=self._workspace,
                 owner=owner.key,
                 mail=mail,
@@ -222,8 +222,9 @@ class Mails:
     def read(self, owner: Party, mail: int, now: int) -> None:
         """The recipient has read it; the first time counts."""
         first = self._connection.execute(
-            "UPDATE receipt SET read_at = :now, delivered_at = coalesce(delivered_at, :now), waiting = wanted"
-            " WHERE workspace = :workspace AND recipient = :owner AND mail = :mail AND read_at IS NULL",
+            "UPDATE receipt SET read_at = :now, delivered_at = coalesce(delivered_at, :now), unread = 0, undelivered = 0,"
+            " waiting = wanted"
+            " WHERE workspace = :workspace AND recipient = :owner AND mail = :mail AND unread = 1",
             workspace=self._workspace,
             owner=owner.key,
             mail=mail,

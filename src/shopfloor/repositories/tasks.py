@@ -321,12 +321,12 @@ class Tasks:
             f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND state IN ('ASSIGNED', 'IN_PROGRESS')"
             " AND deleted_at IS NULL AND updated_at < :before AND EXISTS (SELECT 1 FROM agent"
             " WHERE agent.workspace = task.workspace AND agent.name = task.assignee AND last_active_at < :before"
-            " AND coalesce(waiting_until, 0) < :before) ORDER BY assignee, number LIMIT :limit",
+            " AND coalesce(waiting_until, 0) < :before) LIMIT :limit",
             before=before,
             limit=limit,
             **self._bound,
         )
-        return [_task(row) for row in rows]
+        return sorted((_task(row) for row in rows), key=lambda task: (task.assignee or "", task.number))
 
     def any_open(self, board: str) -> Task | None:
         """A task of a board that is neither completed, failed nor cancelled, if there is one."""

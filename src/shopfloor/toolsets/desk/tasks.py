@@ -19,7 +19,7 @@ Word = Annotated[str, Field(max_length=4000)]
 @toolset.tool("task_acceptance", idempotent=True)
 def task_acceptance(
     work: Work,
-    task_id: Annotated[str, Field(max_length=64)],
+    task_id: Annotated[str, Field(description="Such as task-15", max_length=64)],
     command: Annotated[list[Word], Field(description="Program and arguments; left out: none", max_length=100)] = [],  # noqa: B006 - the schema's default; nobody changes it
 ) -> Json:
     """Set the command whose success proves a task done. A runner executes it, never the server."""

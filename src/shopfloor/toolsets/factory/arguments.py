@@ -8,10 +8,10 @@ from pydantic import Field
 
 from shopfloor.toolkit import Json
 
-AgentId = Annotated[str, Field(min_length=1, max_length=64)]
-MailId = Annotated[str, Field(max_length=64)]
-TaskId = Annotated[str, Field(max_length=64)]
-EpicId = Annotated[str, Field(max_length=64)]
+AgentId = Annotated[str, Field(description="An agent's id", min_length=1, max_length=64)]
+MailId = Annotated[str, Field(description="Such as mail-12", max_length=64)]
+TaskId = Annotated[str, Field(description="Such as task-15", max_length=64)]
+EpicId = Annotated[str, Field(description="Such as epic-3", max_length=64)]
 Title = Annotated[str, Field(description="1-500 characters", min_length=1, max_length=500)]
 Description = Annotated[str, Field(description="At most 65536 characters", max_length=65536)]
 

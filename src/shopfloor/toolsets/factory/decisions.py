@@ -37,7 +37,7 @@ def log_decision(work: Work, title: Title, body: Body) -> Json:
 def list_decisions(
     work: Work,
     agent_id: AgentId | None = None,
-    tool_name: Annotated[str, Field(max_length=64)] | None = None,
+    tool_name: Annotated[str, Field(description="Calls of this tool", max_length=64)] | None = None,
     task_id: TaskId | None = None,
     limit: Limit = None,
     cursor: Cursor = None,

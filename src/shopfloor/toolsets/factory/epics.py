@@ -6,18 +6,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from shopfloor.domain.epics import Epic, EpicState
+from shopfloor.domain.epics import EpicState
 from shopfloor.domain.ids import epic_number
 from shopfloor.domain.pages import listed, read_number_cursor, wanted
-from shopfloor.domain.times import iso, iso_or_none
+from shopfloor.domain.times import iso
 from shopfloor.repositories.work import Work
 from shopfloor.toolkit import Cursor, Json, Limit
+from shopfloor.toolsets.factory.answers import epic_answer
 from shopfloor.toolsets.factory.arguments import AgentId, Description, EpicId, Title, shortened
 from shopfloor.toolsets.factory.manners import toolset
 from shopfloor.usecases import epics
 
-State = Literal["PLANNING", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED"]
-Link = Annotated[str, Field(max_length=2000)]
+State = Annotated[
+    Literal["PLANNING", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED"], Field(description="A state of an epic")
+]
+Link = Annotated[str, Field(description="Where that issue is", max_length=2000)]
 
 
 @toolset.tool("mcp__epic__create")
@@ -25,17 +28,17 @@ def create(
     work: Work,
     title: Title,
     description: Description = "",
-    linear_issue_id: Annotated[str, Field(max_length=200)] | None = None,
+    linear_issue_id: Annotated[str, Field(description="The issue in Linear", max_length=200)] | None = None,
     linear_issue_url: Link | None = None,
 ) -> Json:
     """Create an epic, in PLANNING."""
-    return in_full(epics.create(work, title, description, linear_issue_id, linear_issue_url))
+    return epic_answer(epics.create(work, title, description, linear_issue_id, linear_issue_url))
 
 
 @toolset.tool("mcp__epic__get", read_only=True)
 def get(work: Work, epic_id: EpicId) -> Json:
     """Get an epic."""
-    return in_full(work.epics.get(epic_number(epic_id)))
+    return epic_answer(work.epics.get(epic_number(epic_id)))
 
 
 @toolset.tool("mcp__epic__list", read_only=True)
@@ -44,7 +47,7 @@ def list_epics(work: Work, state: State | None = None, limit: Limit = None, curs
     rows = work.epics.page(
         limit=wanted(limit), before=read_number_cursor(cursor), state=None if state is None else EpicState(state)
     )
-    return listed("epics", rows, limit, lambda epic: shortened(in_full(epic)), lambda epic: epic.id)
+    return listed("epics", rows, limit, lambda epic: shortened(epic_answer(epic)), lambda epic: epic.id)
 
 
 @toolset.tool("mcp__epic__assign", idempotent=True)
@@ -57,19 +60,4 @@ def assign(work: Work, epic_id: EpicId, agent_id: AgentId) -> Json:
 @toolset.tool("mcp__epic__update_status", idempotent=True)
 def update_status(work: Work, epic_id: EpicId, state: State) -> Json:
     """Move an epic. Completing it needs every task COMPLETED, FAILED or CANCELLED; COMPLETED and CANCELLED are final."""
-    return in_full(epics.move(work, epic_number(epic_id), EpicState(state)))
-
-
-def in_full(epic: Epic) -> Json:
-    """An epic as the contract spells it."""
-    return {
-        "id": f"epic-{epic.id}",
-        "linearIssueId": epic.linear_issue_id,
-        "linearIssueUrl": epic.linear_issue_url,
-        "title": epic.title,
-        "description": epic.description,
-        "state": epic.state.value,
-        "createdAt": iso(epic.created_at),
-        "updatedAt": iso(epic.updated_at),
-        "completedAt": iso_or_none(epic.completed_at),
-    }
+    return epic_answer(epics.move(work, epic_number(epic_id), EpicState(state)))

@@ -11,7 +11,7 @@ from shopfloor.domain.pages import listed, read_cursor, wanted
 from shopfloor.domain.times import iso_or_none
 from shopfloor.repositories.work import Work
 from shopfloor.toolkit import Cursor, Json, Limit
-from shopfloor.toolsets.factory.agents import in_full
+from shopfloor.toolsets.factory.answers import agent_answer
 from shopfloor.toolsets.factory.arguments import AgentId
 from shopfloor.toolsets.factory.manners import toolset
 from shopfloor.usecases import agents, identity
@@ -25,7 +25,7 @@ def create_agent(
     agent_id: AgentId,
     type: Type = "WORKER",
     supervisor_id: Annotated[str | None, Field(description="Default: you", min_length=1, max_length=64)] = None,
-    tmux_session_name: Annotated[str, Field(max_length=200)] | None = None,
+    tmux_session_name: Annotated[str, Field(description="Where it runs", max_length=200)] | None = None,
 ) -> Json:
     """Add an agent. Its token is shown only this once; from the first token on, every call needs one."""
     supervisor = supervisor_id or work.actor.name
@@ -49,4 +49,4 @@ def retire_agent(work: Work, agent_id: AgentId) -> Json:
 
 
 def _listed(agent: Agent, now: int) -> Json:
-    return {**in_full(agent, now), "supervisorId": agent.supervisor}
+    return {**agent_answer(agent, now), "supervisorId": agent.supervisor}

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from shopfloor.domain.ids import epic_number, spelled, task_number
+from shopfloor.domain.ids import epic_number, task_number
 from shopfloor.domain.pages import listed, read_number_cursor, wanted
 from shopfloor.domain.tasks import DEFAULT_PRIORITY, Task
 from shopfloor.domain.tasks import State as TaskState
@@ -16,6 +16,7 @@ from shopfloor.domain.times import iso
 from shopfloor.errors import InvalidInput
 from shopfloor.repositories.work import Work
 from shopfloor.toolkit import Cursor, Json, Limit
+from shopfloor.toolsets.factory.answers import task_answer
 from shopfloor.toolsets.factory.arguments import AgentId, Description, EpicId, TaskId, Title, shortened
 from shopfloor.toolsets.factory.manners import toolset
 from shopfloor.usecases import claims, tasks
@@ -23,10 +24,15 @@ from shopfloor.usecases import claims, tasks
 COMMENTS_SHOWN = 20
 BATCH = 100
 
-State = Literal["PENDING", "ASSIGNED", "IN_PROGRESS", "REVIEW", "BLOCKED", "COMPLETED", "FAILED", "CANCELLED"]
+State = Annotated[
+    Literal["PENDING", "ASSIGNED", "IN_PROGRESS", "REVIEW", "BLOCKED", "COMPLETED", "FAILED", "CANCELLED"],
+    Field(description="A state of a task"),
+]
 Priority = Annotated[int, Field(description="0 critical to 4 backlog, default 2", ge=0, le=4)]
 Others = Annotated[list[TaskId], Field(description="Task ids", max_length=BATCH)]
-Text = Annotated[str, Field(max_length=2000)]
+Worktree = Annotated[str, Field(description="Path of the working copy", max_length=2000)]
+Branch = Annotated[str, Field(description="Branch of the work", max_length=2000)]
+Link = Annotated[str, Field(description="The pull request", max_length=2000)]
 Comment = Annotated[str, Field(description="1-65536 characters", min_length=1, max_length=65536)]
 Own = Annotated[str | None, Field(description="Default: your current task", max_length=64)]
 
@@ -39,8 +45,8 @@ def create(
     epic_id: EpicId | None = None,
     priority: Priority = DEFAULT_PRIORITY,
     depends_on: Others | None = None,
-    worktree_path: Text | None = None,
-    branch_name: Text | None = None,
+    worktree_path: Worktree | None = None,
+    branch_name: Branch | None = None,
 ) -> Json:
     """Create a task, PENDING; it is ready when all that it depends on is COMPLETED."""
     task = tasks.create(
@@ -142,9 +148,9 @@ def update_status(
     state: State,
     task_id: Own = None,
     comment: Comment | None = None,
-    pr_url: Text | None = None,
-    branch_name: Text | None = None,
-    worktree_path: Text | None = None,
+    pr_url: Link | None = None,
+    branch_name: Branch | None = None,
+    worktree_path: Worktree | None = None,
     fence: Annotated[int | None, Field(description="The fence of your claim")] = None,
 ) -> Json:
     """Move a task. Workers: IN_PROGRESS to REVIEW when done (a supervisor completes it), BLOCKED or FAILED."""
@@ -169,30 +175,14 @@ def add_comment(work: Work, body: Comment, task_id: Own = None) -> Json:
     return {"commentId": f"comment-{tasks.comment(work, task, body)}", "timestamp": iso(work.now)}
 
 
-def in_contract(task: Task) -> Json:
-    """A task as the contract spells it."""
-    return {
-        "id": f"task-{task.number}",
-        "title": task.title,
-        "description": task.description or "",
-        "state": task.state.value,
-        "epicId": spelled("epic", task.epic),
-        "worktreePath": task.worktree_path,
-        "branchName": task.branch_name,
-        "prUrl": task.pr_url,
-        "createdAt": iso(task.created_at),
-        "updatedAt": iso(task.updated_at),
-    }
-
-
 def in_full(work: Work, task: Task) -> Json:
-    """The same with all that we know beyond it."""
+    """A task with all that we know beyond the contract."""
     return _spelled(task, work.tasks.blockers(task.number))
 
 
 def _spelled(task: Task, blockers: Sequence[int]) -> Json:
     answer = {
-        **in_contract(task),
+        **task_answer(task),
         "priority": task.priority,
         "dependsOn": [f"task-{number}" for number in blockers],
         "assigneeId": task.assignee,

@@ -23,8 +23,10 @@ CREATE TABLE receipt (
     workspace    BIGINT NOT NULL,
     recipient    TEXT    NOT NULL,
     mail         BIGINT NOT NULL,
-    wanted       BIGINT NOT NULL,          -- 1: reading it is not enough, it wants an answer or an acknowledgement
-    waiting      BIGINT NOT NULL DEFAULT 1, -- 1 until the recipient has done what it wants
+    undelivered  BIGINT NOT NULL DEFAULT 1,
+    unread       BIGINT NOT NULL DEFAULT 1,
+    waiting      BIGINT NOT NULL DEFAULT 1,   -- until the recipient has done what the mail wants
+    wanted       BIGINT NOT NULL,             -- 1: reading is not enough, it wants an answer or an acknowledgement
     overdue_at   BIGINT,                   -- when to escalate; nothing once that is done or needless
     delivered_at BIGINT,
     read_at      BIGINT,
@@ -32,9 +34,10 @@ CREATE TABLE receipt (
     PRIMARY KEY (workspace, recipient, mail)
 );
 CREATE INDEX receipt_mail ON receipt (workspace, mail);
-CREATE INDEX receipt_unread ON receipt (workspace, recipient, mail) WHERE read_at IS NULL;
-CREATE INDEX receipt_undelivered ON receipt (workspace, recipient, mail) WHERE delivered_at IS NULL;
-CREATE INDEX receipt_waiting ON receipt (workspace, recipient, mail) WHERE waiting = 1;
+-- The column that is always 1 makes SQLite choose these before the primary key.
+CREATE INDEX receipt_undelivered ON receipt (workspace, recipient, undelivered, mail) WHERE undelivered = 1;
+CREATE INDEX receipt_unread ON receipt (workspace, recipient, unread, mail) WHERE unread = 1;
+CREATE INDEX receipt_waiting ON receipt (workspace, recipient, waiting, mail) WHERE waiting = 1;
 CREATE INDEX receipt_overdue ON receipt (workspace, overdue_at) WHERE overdue_at IS NOT NULL;
 
 -- How much is unread, kept in a few slots so that many senders do not wait for one row.
@@ -83,7 +86,7 @@ CREATE TABLE crash (
 CREATE INDEX crash_agent ON crash (workspace, agent, created_at);
 
 -- The leases: what agents have in hand.
-CREATE INDEX task_held ON task (workspace, assignee, number)
+CREATE INDEX task_held ON task (workspace, kind, state, assignee, number)
     WHERE state IN ('ASSIGNED', 'IN_PROGRESS') AND deleted_at IS NULL;
 
 -- Tasks of all boards of a kind, and those in one state: what waits for review.

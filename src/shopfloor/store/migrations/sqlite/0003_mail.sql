@@ -22,8 +22,10 @@ CREATE TABLE receipt (
     workspace    INTEGER NOT NULL,
     recipient    TEXT    NOT NULL,
     mail         INTEGER NOT NULL,
-    wanted       INTEGER NOT NULL,          -- 1: reading it is not enough, it wants an answer or an acknowledgement
-    waiting      INTEGER NOT NULL DEFAULT 1, -- 1 until the recipient has done what it wants
+    undelivered  INTEGER NOT NULL DEFAULT 1,
+    unread       INTEGER NOT NULL DEFAULT 1,
+    waiting      INTEGER NOT NULL DEFAULT 1,   -- until the recipient has done what the mail wants
+    wanted       INTEGER NOT NULL,             -- 1: reading is not enough, it wants an answer or an acknowledgement
     overdue_at   INTEGER,                   -- when to escalate; nothing once that is done or needless
     delivered_at INTEGER,
     read_at      INTEGER,
@@ -31,9 +33,9 @@ CREATE TABLE receipt (
     PRIMARY KEY (workspace, recipient, mail)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX receipt_mail ON receipt (workspace, mail);
--- The constant column in each of these makes SQLite choose it before the primary key.
-CREATE INDEX receipt_unread ON receipt (workspace, recipient, read_at, mail) WHERE read_at IS NULL;
-CREATE INDEX receipt_undelivered ON receipt (workspace, recipient, delivered_at, mail) WHERE delivered_at IS NULL;
+-- The column that is always 1 makes SQLite choose these before the primary key.
+CREATE INDEX receipt_undelivered ON receipt (workspace, recipient, undelivered, mail) WHERE undelivered = 1;
+CREATE INDEX receipt_unread ON receipt (workspace, recipient, unread, mail) WHERE unread = 1;
 CREATE INDEX receipt_waiting ON receipt (workspace, recipient, waiting, mail) WHERE waiting = 1;
 CREATE INDEX receipt_overdue ON receipt (workspace, overdue_at) WHERE overdue_at IS NOT NULL;
 
@@ -82,7 +84,7 @@ CREATE TABLE crash (
 CREATE INDEX crash_agent ON crash (workspace, agent, created_at);
 
 -- The leases: what agents have in hand.
-CREATE INDEX task_held ON task (workspace, assignee, number)
+CREATE INDEX task_held ON task (workspace, kind, state, assignee, number)
     WHERE state IN ('ASSIGNED', 'IN_PROGRESS') AND deleted_at IS NULL;
 
 -- Tasks of all boards of a kind, and those in one state: what waits for review.
