@@ -20,7 +20,7 @@ from shopfloor.settings import Settings
 from shopfloor.usecases import loops
 
 AGENT = Path(__file__).with_name("agent.py")
-PATIENCE = 60.0
+PATIENCE = 180.0
 FILES = ("one.txt", "two.txt", "three.txt")
 SPEC = "# Files\n\n" + "".join(f"- make {name}\n" for name in FILES)
 VERIFY = f'{sys.executable} -c "import pathlib; [pathlib.Path(n).read_text() for n in {list(FILES)!r}]"'
@@ -190,7 +190,7 @@ class Ran:
         return str(self.named("run_ended")[-1]["reason"])
 
 
-def until(condition: Callable[[], Any], patience: float = 20.0) -> Any:
+def until(condition: Callable[[], Any], patience: float = 60.0) -> Any:
     """The first true value of the condition. The limit only ends a test that would hang."""
     limit = time.monotonic() + patience
     while not (value := condition()):
