@@ -30,7 +30,7 @@ def test_every_page_forbids_what_is_not_ours(visitor, path):
 
 
 def test_no_template_has_inline_script_or_style():
-    for file in (WEB / "templates").iterdir():
+    for file in (WEB / "templates").rglob("*.html"):
         html = file.read_text()
         assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:|\|\s*safe", html), file.name
         assert not re.search(r"<script(?![^>]*\ssrc=)", html), file.name
@@ -38,7 +38,7 @@ def test_no_template_has_inline_script_or_style():
 
 
 def test_every_field_has_a_label_and_every_button_a_name():
-    for file in (WEB / "templates").iterdir():
+    for file in (WEB / "templates").rglob("*.html"):
         html = file.read_text()
         unlabelled = re.sub(r"<label.*?</label>", "", html, flags=re.DOTALL)
         assert not re.search(r"<(?:input(?![^>]*hidden)|textarea|select)", unlabelled), file.name
