@@ -31,7 +31,7 @@ def test_the_same_key_and_input_get_the_first_answer(floor, send):
     assert second.body == first.body
     assert (first.call.replayed, second.call.replayed) == (False, True)
     assert (floor.traces(), floor.tools.seen) == (["hello"], ["hello"])
-    assert floor.rows("SELECT count(*) FROM event") == [(1,)]
+    assert floor.rows("SELECT count(*) FROM event WHERE name = 'decision.logged'") == [(1,)]
 
 
 def test_the_second_call_is_in_the_log_as_well(floor, send):

@@ -16,12 +16,11 @@ _RENEW = "Ask the operator for a new one: shopfloor token issue"
 
 def recognise(work: Work, presented: Presented) -> Principal:
     """The principal that a checked token stands for, if it still counts."""
-    owner = presented.owner or ""
     if presented.id is not None:
-        owner = _checked(work, presented, presented.id).owner
-    elif presented.expires_at is not None and presented.expires_at <= work.now:
+        return _principal(work, presented.kind, _checked(work, presented, presented.id).owner)
+    if presented.expires_at is not None and presented.expires_at <= work.now:
         raise Unauthenticated(_INVALID, hint=_RENEW)
-    return _principal(work, presented.kind, owner)
+    return _user(work, presented.owner or "", foreign=True)
 
 
 def _checked(work: Work, presented: Presented, id: str) -> Token:
@@ -55,7 +54,8 @@ def _signed_in(work: Work, owner: str) -> Principal:
     return OPERATOR if kind == Kind.OPERATOR.value else _user(work, name)
 
 
-def _user(work: Work, name: str) -> Principal:
+def _user(work: Work, name: str, *, foreign: bool = False) -> Principal:
+    """The user; one of a configured issuer need not be known here yet."""
     role = ""
     try:
         person = work.people.get(user_name(name))
@@ -63,7 +63,8 @@ def _user(work: Work, name: str) -> Principal:
             raise Unauthenticated("The user was removed")
         role = person.desk or ""
     except NotFound:
-        pass  # a user of the configured issuer exists from the first write
+        if not foreign:
+            raise Unauthenticated("The user was removed") from None
     except InvalidInput as error:
         raise Unauthenticated(f"The token names no possible user: {error.message}") from None
     return Principal(Kind.USER, name, role)
