@@ -18,7 +18,9 @@ from tests.factory.doors import Execute, served
 from tests.factory.team import MEMBERS, Team
 
 GOLDEN = Path(__file__).parent / "golden"
-TOOLS = sorted([*factory.toolset.tools, *desk.toolset.tools])
+HUMAN = ("inbox_ack", "inbox_answer", "inbox_list", "inbox_read", "inbox_reply", "task_acceptance")
+"""The human's side of the factory; tests/desk holds the rest of the desk."""
+TOOLS = sorted([*factory.toolset.tools, *(name for name in desk.toolset.tools if name in HUMAN)])
 WRITING = os.environ.pop("SHOPFLOOR_GOLDEN", "") == "write"
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
