@@ -215,8 +215,9 @@ class Tasks:
         names = {f"task{place}": number for place, number in enumerate(numbers)}
         rows = self._connection.all(
             "SELECT task, blocker FROM dependency WHERE workspace = :workspace"
-            f" AND task IN ({', '.join(f':{name}' for name in names)}) ORDER BY blocker",
-            workspace=self._bound["workspace"],
+            f" AND task IN ({', '.join(f':{name}' for name in names)})"
+            f" AND EXISTS (SELECT 1 FROM task WHERE {self._scope} AND number = dependency.task) ORDER BY blocker",
+            **self._bound,
             **names,
         )
         for number, blocker in rows:
@@ -337,6 +338,7 @@ class Tasks:
 
     def add_comment(self, number: int, author: str, body: str, now: int) -> int:
         """The number of the new comment."""
+        self.get(number)
         row = self._connection.one(
             "INSERT INTO comment (workspace, task, author, body, created_at)"
             " VALUES (:workspace, :number, :author, :body, :now) RETURNING id",
@@ -353,10 +355,10 @@ class Tasks:
         """The newest comments on a task, oldest of them first."""
         rows = self._connection.all(
             "SELECT id, author, body, created_at FROM comment WHERE workspace = :workspace AND task = :number"
-            " ORDER BY id DESC LIMIT :limit",
-            workspace=self._bound["workspace"],
+            f" AND {self._holds('number')} ORDER BY id DESC LIMIT :limit",
             number=number,
             limit=limit,
+            **self._bound,
         )
         return [Comment(*row) for row in reversed(rows)]
 
