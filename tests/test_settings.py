@@ -70,7 +70,6 @@ def test_without_any_source_there_are_defaults(project):
         "embeddings": "local",
         "embeddings_model": "text-embedding-3-small",
         "openai_base_url": "",
-        "openai_api_key": "",
         "model_cache": settings.model_cache,
         "log": "auto",
         "log_level": "info",

@@ -401,7 +401,7 @@ def project_gateways(settings: Settings) -> dict[type, object]:
     if settings.embeddings == "local":
         embeddings = Local(settings.model_cache)
     elif settings.embeddings == "openai":
-        embeddings = OpenAI(settings.openai_base_url, settings.openai_api_key, settings.embeddings_model)
+        embeddings = OpenAI(settings.openai_base_url, settings.embeddings_key, settings.embeddings_model)
     return {
         Files: files,
         Grep: grep,

@@ -102,11 +102,6 @@ class Settings(BaseModel):
         default_factory=lambda: os.environ.get("OPENAI_BASE_URL", ""),
         description="The OpenAI-compatible endpoint; by default OPENAI_BASE_URL.",
     )
-    openai_api_key: str = Field(
-        default_factory=lambda: os.environ.get("OPENAI_API_KEY", ""),
-        repr=False,
-        description="Its key; by default OPENAI_API_KEY.",
-    )
     model_cache: Path = Field(
         default_factory=lambda: _cache_home() / "shopfloor" / "models", description="Where the local model is kept."
     )
@@ -155,6 +150,11 @@ class Settings(BaseModel):
     def chat_key(self) -> str | None:
         """The key for the model; only the environment holds it, so that no file and no log does."""
         return os.environ.get(CHAT_KEY) or None
+
+    @property
+    def embeddings_key(self) -> str:
+        """The key of the endpoint for vectors; from the environment alone, never from a file."""
+        return os.environ.get(CHAT_KEY, "")
 
     @property
     def database_url(self) -> str:

@@ -178,7 +178,7 @@ def endpoint() -> Iterator[tuple[str, type[_Endpoint]]]:
 
 def test_an_endpoint_that_fails_is_the_seeds_error(project: Path, endpoint: tuple[str, type[_Endpoint]]):
     url, handler = endpoint
-    with open_floor(project, embeddings="openai", openai_base_url=url, openai_api_key="key") as floor:
+    with open_floor(project, embeddings="openai", openai_base_url=url) as floor:
         floor.floor.indexer.catch_up()
         found = floor.call("context", "context_search", {"query": "generateToken"})
         assert found["index"]["by"] == "words and vectors"
