@@ -101,9 +101,9 @@ def _plan(options: argparse.Namespace, stack: ExitStack, said: Callable[[str], N
         folder=folder,
         databases=databases,
         rounds=options.rounds or (1 if options.quick else 5),
-        seconds=0.3 if options.quick else 0.4,
+        seconds=0.2 if options.quick else 0.4,
         clients=(1, 8, 64),
-        starts=3 if options.quick else 5,
+        starts=2 if options.quick else 5,
         said=said,
     )
 

@@ -28,7 +28,7 @@ def measure(plan: Plan) -> Samples:
             floor = stack.enter_context(Child("floor", plan.data(name), "", str(count), log=plan.log(name)))
             for door in doors.DOORS:
                 measures[key(door, count)] = _measure(plan, load, floor, door)
-        return interleaved(max(plan.rounds, 3), measures, lambda what: plan.said(f"further tools: {what}"))
+        return interleaved(max(plan.rounds, 2), measures, lambda what: plan.said(f"further tools: {what}"))
 
 
 def _measure(plan: Plan, load: Child, floor: Child, door: str) -> Measure:

@@ -13,7 +13,7 @@ def measure(plan: Plan) -> Samples:
     """For each kind of call, the samples without the store."""
     with Child("inside", plan.data("pipeline"), "", log=plan.log("pipeline")) as inside:
         measures = {kind: _measure(plan, inside, kind) for kind in KINDS}
-        return interleaved(max(plan.rounds, 3), measures, lambda what: plan.said(f"pipeline: {what}"))
+        return interleaved(max(plan.rounds, 2), measures, lambda what: plan.said(f"pipeline: {what}"))
 
 
 def _measure(plan: Plan, inside: Child, kind: str) -> Measure:

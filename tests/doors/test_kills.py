@@ -97,7 +97,7 @@ def test_nothing_acknowledged_is_lost_or_doubled(fresh: Callable[..., Server], k
         server.stick_to_its_port()
         writers.begin()
         for _ in range(kills):
-            enough = len(writers.ledger) + chance.randint(1, 250)
+            enough = len(writers.ledger) + chance.randint(1, 150)
             until(lambda enough=enough: len(writers.ledger) >= enough)  # type: ignore[misc]
             with writers.interrupted():
                 server.kill()

@@ -41,9 +41,10 @@ class _JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
+        # In ASCII, as some readers take more than \n for the end of a line, and terminals obey some characters.
         try:
-            return to_json(line, fallback=str).decode()
-        except PydanticSerializationError:  # half a character, which only ASCII can spell
+            return to_json(line, fallback=str, ensure_ascii=True).decode()
+        except PydanticSerializationError:  # half a character
             return json.dumps(line, default=str)
 
 
