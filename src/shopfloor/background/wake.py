@@ -59,7 +59,8 @@ class Wake:
         stirred: asyncio.Future[None] = loop.create_future()
         ring = self._ring(topic, since, lambda: loop.call_soon_threadsafe(_settle, stirred))
         try:
-            await asyncio.wait_for(stirred, max(seconds, 0))
+            async with asyncio.timeout(max(seconds, 0)):  # wait_for may swallow a cancellation
+                await stirred
         except TimeoutError:
             return
         finally:
