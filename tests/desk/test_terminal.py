@@ -85,10 +85,10 @@ def test_the_demo_fills_a_floor_with_real_calls(tmp_path: Path) -> None:
     assert "/enter?key=" in result.output
     with Shopfloor(Settings(project=place, embeddings="off")) as floor:
         seen = floor.call("desk", "floor_overview")
-        assert {agent["id"] for agent in seen["agents"]} >= {"ada", "otto", "wim", "wyn", "noor", "kai"}
+        assert {agent["id"] for agent in seen["agents"]} >= {"lead", "planner", *(f"builder-{n}" for n in (1, 2, 3, 4))}
         assert len(floor.call("desk", "board_epics")["epics"]) == 3
         calls = floor.call("desk", "log_search", {"limit": 200})["calls"]
-        assert {call["by"] for call in calls} >= {"agent:ada", "agent:otto", "user:lee"}
+        assert {call["by"] for call in calls} >= {"agent:lead", "agent:planner", "user:customer"}
     with pytest.raises(httpx2.HTTPError):
         httpx2.get(result.output.split()[4], timeout=5)
     again = CliRunner().invoke(app, ["demo", "--folder", str(place)])
