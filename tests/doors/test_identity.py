@@ -122,7 +122,8 @@ def test_a_user_is_no_agent(team: Team):
         )
         assert (reply.status_code, reply.json()["error"]["code"]) == (403, "PERMISSION_DENIED")
     for era in ERAS:
-        assert team.server.rpc("tools/list", token=team.tokens["user_a"], era=era).json()["result"]["tools"] == []
+        listed = team.server.rpc("tools/list", token=team.tokens["user_a"], era=era).json()["result"]["tools"]
+        assert [tool["name"] for tool in listed if tool["name"].startswith("mcp__")] == []
         assert team.ask(era, "user_a", STATUS).code == "PERMISSION_DENIED"
 
 
