@@ -157,6 +157,9 @@ SAFE_IN_SQL = {
     "_driver(sought)": "comparisons of columns with parameters, put together from constants",
     "', '.join((f':{name}' for name in named))": "the names of parameters, which the method makes itself",
     "name": "the name of a column, which is a keyword in the code",
+    "source": "the name of a source, a constant in the code",
+    "ref": "an expression over columns, a constant in the code",
+    "at": "an expression over columns, a constant in the code",
 }
 
 FORBIDDEN_WORDS = {"manager", "managers", "helper", "helpers", "util", "utils", "base", "impl"}

@@ -116,6 +116,7 @@ class Toolset:
         instructions: str = "",
         in_envelope: bool = False,
         keeps_answers: bool = True,
+        summary: Callable[[Any], Json] | None = None,
         slow_after: Callable[[Call], float | None] = lambda _: None,
         resources: Sequence[Resource] = (),
     ) -> None:
@@ -132,6 +133,7 @@ class Toolset:
         self.instructions = instructions
         self.in_envelope = in_envelope
         self.keeps_answers = keeps_answers
+        self.summary = summary
         self.slow_after = slow_after
         self.resources = resources
         self.tools: dict[str, Tool] = {}

@@ -23,6 +23,14 @@ def floor(project: Path) -> Iterator[Shopfloor]:
         yield floor
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def both(request: pytest.FixtureRequest, project: Path) -> Iterator[Shopfloor]:
+    """A floor on each engine."""
+    database = "" if request.param == "sqlite" else request.getfixturevalue("postgres_database")
+    with open_floor(project, database=database) as floor:
+        yield floor
+
+
 @pytest.fixture
 def read(floor: Shopfloor) -> Callable[..., Any]:
     return lambda path, **more: floor.call("context", "read_file", {"path": path, **more})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 
@@ -42,6 +44,23 @@ FILES = {
     "debug.log": "jwt.sign(logged)\n",
     "docs/guide.md": "# Guide\n\nHow authentication works here.\n\n## Tokens\n\nTokens are refreshed under a lock.\n",
 }
+
+
+class Letters:
+    """Vectors by the letters of a text; counts how many it has made."""
+
+    name = "letters"
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def ready(self) -> bool:
+        return True
+
+    def embed(self, texts: Any) -> Any:
+        self.made += len(texts)
+        rows = np.array([[text.lower().count(c) + 0.01 for c in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
 def make_project(root: Path, files: dict[str, str] | None = None) -> Path:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,42 +20,9 @@ from shopfloor.gateways.embeddings import Embeddings
 from shopfloor.gateways.tree import Tree
 from shopfloor.gateways.vectors import RESCORED, Vectors, packed, unpacked
 from shopfloor.serving import Shopfloor
-from tests.context.support import CANARY, make_project, open_floor
-from tests.postgres import PostgresServer
+from tests.context.support import CANARY, Letters, make_project, open_floor
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def both(request: pytest.FixtureRequest, project: Path) -> Iterator[Shopfloor]:
-    """A floor on each engine."""
-    database = "" if request.param == "sqlite" else request.getfixturevalue("postgres").create_database()
-    with open_floor(project, database=database) as floor:
-        yield floor
-
-
-class Letters:
-    """Vectors by the letters of a text; counts how many it has made."""
-
-    name = "letters"
-
-    def __init__(self) -> None:
-        self.made = 0
-
-    def ready(self) -> bool:
-        return True
-
-    def embed(self, texts: Any) -> Any:
-        self.made += len(texts)
-        rows = np.array([[text.lower().count(c) + 0.01 for c in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
-        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
 def found(floor: Shopfloor, query: str, **more: Any) -> list[str]:

@@ -318,16 +318,13 @@ def test_an_iteration_has_one_summary(shopfloor: Shopfloor, call: Call):
 def test_a_search_can_ask_for_what_was_written_since(shopfloor: Shopfloor, call: Call):
     call("note-add", notes=[{"content": "first", "type": "tip"}, {"content": "second", "type": "decision"}])
     call("iteration-summary", summary="planned")
-    shopfloor.floor.administer(
-        lambda work: loops.end_iteration(work, "r", outcome="ended", failure=None, tokens=0, cost=0, spent=0)
-    )
     look = shopfloor.floor.look
-    notes = look(lambda work: work.run_talk.notes_since(0, 10))
-    assert [(note.id, note.run, note.content) for note in notes] == [("NOT-1", "r", "first"), ("NOT-2", "r", "second")]
-    assert look(lambda work: work.run_talk.notes_since(notes[-1].created_at + 1, 10)) == []
-    assert look(lambda work: work.run_talk.some_notes([2, 99])) == notes[1:]
-    [(run, iteration)] = look(lambda work: work.runs.summarised_since(0, 10))
-    assert (run, iteration.number, iteration.summary) == ("r", 0, "planned")
+    changes = look(lambda work: work.run_talk.unindexed_notes(0, 10))
+    assert [ref for _, ref in changes] == ["NOT-1", "NOT-2"]
+    assert look(lambda work: work.run_talk.unindexed_notes(changes[-1][0] + 1, 10)) == []
+    assert [note.content for note in look(lambda work: work.run_talk.some_notes([2, 99]))] == ["second"]
+    [(at, ref)] = look(lambda work: work.runs.unindexed_summaries(0, 10))
+    assert (ref, look(lambda work: work.runs.summary("r", 0))) == ("r/0", ("planned", at))
 
 
 def test_completion_is_refused_while_a_task_is_open(call: Call):

@@ -140,6 +140,11 @@ def context_of(value: Any) -> str:
     return sized_context(value)[0]
 
 
+def size_of(value: Any) -> int:
+    """How long a value is as JSON."""
+    return len(_json(value))
+
+
 def sized_context(value: Any) -> tuple[str, int]:
     """The same, and how long the JSON is without any cut."""
     text = _json(value)

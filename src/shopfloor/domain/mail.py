@@ -112,6 +112,11 @@ def party_of(principal: Principal) -> Party:
     return agent_party(principal.name) if principal.kind is Kind.AGENT else HUMAN
 
 
+def reader_of(principal: Principal) -> str:
+    """Whose mail a principal finds: an agent its own, the operator the person's; everybody else finds none."""
+    return HUMAN.key if principal.kind is Kind.OPERATOR else principal.key
+
+
 def type_of(principal: Principal) -> str:
     """What kind of sender a principal is."""
     return principal.role if principal.kind is Kind.AGENT else HUMAN_TYPE

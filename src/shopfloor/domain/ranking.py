@@ -38,8 +38,10 @@ class Weights:
     roles: Mapping[str, float] = field(
         default_factory=lambda: {"test": 0.6, "generated": 0.4, "docs": 0.9, "config": 0.8}
     )
-    written: float = 1.3
-    """For what somebody wrote down, which has no name or place to be lifted by."""
+    written: Mapping[str, float] = field(
+        default_factory=lambda: {"discovery": 1.3, "decision": 1.3, "session": 1.15, "task": 1.0, "mail": 1.0}
+    )
+    """For what somebody wrote down, which has no name or place to be lifted by; most for what was meant to last."""
     outdated: float = 0.5
     access: float = 0.1
     """At most, for files that are read often and lately: enough to change places with a neighbour."""
@@ -100,7 +102,7 @@ def _judgement(hit: Hit, terms: Sequence[str], circumstances: Circumstances, wei
     factor = 1.0
     if hit.source != "code":
         outdated = hit.source == "discovery" and hit.ref in circumstances.outdated
-        return weights.written * (weights.outdated if outdated else 1.0)
+        return weights.written.get(hit.source, 1.0) * (weights.outdated if outdated else 1.0)
     factor *= weights.roles.get(hit.type, 1.0)
     if is_aside(hit.ref):
         factor *= weights.aside

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 WHOLE = 100_000
 """Rows that are kept and compared whole."""
 
+Vector = NDArray[np.float32]
+
 RESCORED = 1_000
 """Candidates by sign that are worth comparing whole."""
 

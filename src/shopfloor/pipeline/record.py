@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shopfloor.domain.actors import OPERATOR
-from shopfloor.domain.decisions import AUTOMATIC, context_of, mask, sized_context
+from shopfloor.domain.decisions import AUTOMATIC, context_of, mask, size_of, sized_context
 from shopfloor.errors import ShopfloorError
 from shopfloor.pipeline import Next, Step
 from shopfloor.repositories.work import Work, Works
@@ -61,7 +61,10 @@ def write_result(work: Work, call: Call, context: str, now: int) -> None:
 
 
 def result_context(call: Call, value: Any) -> str:
-    """An answer as the log keeps it; of one that only repeats what the store holds, its size."""
+    """An answer as the log keeps it; of one that only repeats what is kept elsewhere, its size and what it comes to."""
+    if call.tool is not None and call.tool.read_only and call.toolset.summary is not None:
+        call.size = size_of(value)
+        return context_of(call.toolset.summary(value) | {"size": call.size})
     context, call.size = sized_context(value)
     if call.tool is not None and call.tool.read_only and not call.toolset.keeps_answers:
         return context_of({"size": call.size})

@@ -7,6 +7,7 @@ from typing import Any
 
 from shopfloor.domain.decisions import Entry, Sought, first_reference
 from shopfloor.errors import NotFound
+from shopfloor.repositories.written import Change, unindexed
 from shopfloor.store.database import Connection
 
 _COLUMNS = (
@@ -19,6 +20,7 @@ LOOKED_THROUGH = 20_000
 
 _SLACK = 1000
 """Numbers and times grow together, but not in step: calls that last end among later ones."""
+_UNINDEXED = unindexed("decision", "CAST(decision.id AS TEXT)", "created_at")
 
 
 class Decisions:
@@ -219,16 +221,17 @@ class Decisions:
         rows = self.page(limit=1, subject=subject)
         return rows[0] if rows else None
 
-    def manual_since(self, at: int, limit: int) -> list[Entry]:
-        """What agents decided themselves since then, oldest first."""
+    def unindexed(self, since: int, limit: int) -> list[Change]:
+        """What agents decided themselves since then and the index does not know, oldest first."""
         rows = self._connection.all(
-            f"SELECT {_COLUMNS} FROM decision WHERE workspace = :workspace AND kind = 'manual' AND created_at >= :at"
+            "SELECT created_at, CAST(id AS TEXT) FROM decision WHERE workspace = :workspace AND kind = 'manual'"
+            f" AND created_at >= :since AND {_UNINDEXED}"
             " ORDER BY created_at, id LIMIT :limit",
             workspace=self._workspace,
-            at=at,
+            since=since,
             limit=limit,
         )
-        return [Entry(*row) for row in rows]
+        return [(at, ref) for at, ref in rows]
 
     def some(self, ids: Sequence[int]) -> list[Entry]:
         """Those of these entries that exist."""

@@ -12,6 +12,11 @@ WEIGHTS = (5.0, 2.0, 2.0, 1.0)
 """What a word counts in the name, the path, the signature and the body."""
 
 _HIT = "p.id, p.root, p.source, p.ref, p.type, p.module, p.name, p.start_line, p.end_line, p.changed_at, p.digest"
+_FINDABLE = (
+    "(p.owner IS NULL OR p.owner = :reader OR EXISTS (SELECT 1 FROM receipt r WHERE r.workspace = p.workspace"
+    " AND r.recipient = :reader AND r.mail = CASE WHEN p.source = 'mail' THEN CAST(p.ref AS BIGINT) END))"
+)
+"""What is owned is found by its owner, and mail by those who received it."""
 _NOT_A_WORD = re.compile(r"[^\w]+|_+")
 
 
@@ -160,28 +165,15 @@ class Index:
                 **{field: _NOT_A_WORD.sub(" ", text)[:500_000] for field, text in fields.items()},
             )
 
-    def written(self, source: str, refs: Sequence[str]) -> dict[str, int]:
-        """When what was written had last changed, as far as the index knows."""
-        if not refs:
-            return {}
-        named = {f"ref{number}": ref for number, ref in enumerate(refs)}
-        rows = self._connection.all(
-            "SELECT ref, changed_at FROM passage WHERE workspace = :workspace AND root = '' AND source = :source"
-            f" AND ordinal = 0 AND ref IN ({', '.join(f':{name}' for name in named)})",
-            workspace=self._workspace,
-            source=source,
-            **named,
-        )
-        return dict(rows)
-
     def newest_written(self, source: str) -> int:
         """The time of the latest thing of a source that is in the index; 0 when there is none."""
         row = self._connection.one(
-            "SELECT MAX(changed_at) FROM passage WHERE workspace = :workspace AND root = '' AND source = :source",
+            "SELECT changed_at FROM passage WHERE workspace = :workspace AND root = '' AND source = :source"
+            " ORDER BY changed_at DESC LIMIT 1",
             workspace=self._workspace,
             source=source,
         )
-        return int(row[0] or 0) if row else 0
+        return int(row[0]) if row else 0
 
     def empty(self) -> bool:
         """Whether there is nothing to be found."""
@@ -219,10 +211,10 @@ class Index:
         return [(_hit(row[:-1]), float(row[-1])) for row in rows]
 
     def by_name(self, name: str, scope: Scope, limit: int) -> list[Hit]:
-        """The passages that define something of exactly that name."""
+        """The passages of code that define something of exactly that name."""
         where, params = self._where(scope)
         rows = self._connection.all(
-            f"SELECT {_HIT} FROM passage p WHERE {where} AND p.name = :name ORDER BY p.id LIMIT :limit",
+            f"SELECT {_HIT} FROM passage p WHERE {where} AND p.root = :root AND p.name = :name ORDER BY p.id LIMIT :limit",
             name=name,
             limit=limit,
             **params,
@@ -251,7 +243,7 @@ class Index:
 
     def _where(self, scope: Scope) -> tuple[str, dict[str, object]]:
         """The condition that keeps to this project, this reader and the scope."""
-        where = "p.workspace = :workspace AND p.root IN (:root, '') AND (p.owner IS NULL OR p.owner = :reader)"
+        where = f"p.workspace = :workspace AND p.root IN (:root, '') AND {_FINDABLE}"
         params: dict[str, object] = {"workspace": self._workspace, "root": self._root, "reader": self._reader}
         if scope.sources is not None:
             names = {f"source{number}": source for number, source in enumerate(scope.sources)}

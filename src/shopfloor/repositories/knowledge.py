@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from shopfloor.domain.knowledge import Discovery
 from shopfloor.errors import NotFound
+from shopfloor.repositories.written import Change, unindexed
 from shopfloor.store.database import Connection
 
 _COLUMNS = "id, type, content, module, author, session, supersedes, superseded_by, created_at"
+
+_UNINDEXED = unindexed("discovery", "CAST(discovery.id AS TEXT)", "created_at")
 
 
 class Discoveries:
@@ -33,9 +36,9 @@ class Discoveries:
     ) -> tuple[int, bool]:
         """The number of the discovery, and whether it is new: what was said before is not said again."""
         row = self._connection.one(
-            "INSERT INTO discovery (workspace, type, content, module, author, session, supersedes, digest, created_at,"
-            " changed_at) VALUES (:workspace, :type, :content, :module, :author, :session, :supersedes, :digest, :now,"
-            " :now) ON CONFLICT (workspace, digest) DO NOTHING RETURNING id",
+            "INSERT INTO discovery (workspace, type, content, module, author, session, supersedes, digest, created_at)"
+            " VALUES (:workspace, :type, :content, :module, :author, :session, :supersedes, :digest, :now)"
+            " ON CONFLICT (workspace, digest) DO NOTHING RETURNING id",
             workspace=self._workspace,
             type=type,
             content=content,
@@ -65,14 +68,13 @@ class Discoveries:
             )
         return int(row[0]), True
 
-    def supersede(self, id: int, by: int, now: int) -> None:
+    def supersede(self, id: int, by: int) -> None:
         """Mark a discovery as replaced by a newer one."""
         changed = self._connection.execute(
-            "UPDATE discovery SET superseded_by = :by, changed_at = :now WHERE workspace = :workspace AND id = :id",
+            "UPDATE discovery SET superseded_by = :by WHERE workspace = :workspace AND id = :id",
             workspace=self._workspace,
             id=id,
             by=by,
-            now=now,
         )
         if changed == 0:
             raise NotFound(f"Discovery discovery-{id} does not exist", id=f"discovery-{id}")
@@ -102,16 +104,16 @@ class Discoveries:
             about.setdefault(discovery, {})[path] = bytes(digest)
         return [Discovery(*[*row, about.get(row[0], {})]) for row in rows]
 
-    def changed_since(self, at: int, limit: int) -> list[Discovery]:
-        """Discoveries that are new or were superseded since, oldest first."""
+    def unindexed(self, since: int, limit: int) -> list[Change]:
+        """Discoveries since then that the index does not know, oldest first."""
         rows = self._connection.all(
-            "SELECT id FROM discovery WHERE workspace = :workspace AND changed_at >= :at ORDER BY changed_at, id"
-            " LIMIT :limit",
+            "SELECT created_at, CAST(id AS TEXT) FROM discovery WHERE workspace = :workspace AND created_at >= :since"
+            f" AND {_UNINDEXED} ORDER BY created_at, id LIMIT :limit",
             workspace=self._workspace,
-            at=at,
+            since=since,
             limit=limit,
         )
-        return self.some([row[0] for row in rows])
+        return [(at, ref) for at, ref in rows]
 
     def newest(self, type: str, limit: int) -> list[Discovery]:
         """The latest of a type that still hold."""

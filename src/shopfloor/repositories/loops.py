@@ -6,8 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from shopfloor.domain.loops import Iteration, Message, Note, Request, Run, RunNotFound, RunState, Wanted
+from shopfloor.domain.loops import NOTE_PREFIX, Iteration, Message, Note, Request, Run, RunNotFound, RunState, Wanted
 from shopfloor.errors import NotFound
+from shopfloor.repositories.written import Change, unindexed
 from shopfloor.store.database import Connection, Row
 
 _RUN = (
@@ -17,6 +18,11 @@ _RUN = (
 _ITERATION = "number, attempts, summary, outcome, failure, board, retold, tokens, cost, started_at, ended_at"
 _NOTE = "number, run, iteration, type, content, created_at"
 _REQUEST = "number, run, kind, question, options, answer, answered_by, created_at, answered_at"
+
+_SUMMARY_REF = "run_iteration.run || '/' || CAST(run_iteration.number AS TEXT)"
+_NOTE_REF = f"'{NOTE_PREFIX}' || CAST(run_note.number AS TEXT)"
+_UNINDEXED_SUMMARY = unindexed("session", _SUMMARY_REF, "summarised_at")
+_UNINDEXED_NOTE = unindexed("session", _NOTE_REF, "created_at")
 
 _RUN_CHANGEABLE = frozenset(_RUN.split(", ")) - {"name", "created_at", "updated_at"}
 _ITERATION_CHANGEABLE = frozenset(_ITERATION.split(", ")) - {"number", "started_at"}
@@ -135,16 +141,39 @@ class Runs:
         )
         return [Iteration(*row) for row in rows]
 
-    def summarised_since(self, at: int, limit: int) -> list[tuple[str, Iteration]]:
-        """Iterations with a summary that ended since then, each with its run, the first to end first."""
-        rows = self._connection.all(
-            f"SELECT run, {_ITERATION} FROM run_iteration WHERE workspace = :workspace AND summary IS NOT NULL"
-            " AND ended_at >= :at ORDER BY ended_at, run, number LIMIT :limit",
+    def summarise(self, run: str, number: int, summary: str, now: int) -> None:
+        self._connection.execute(
+            "UPDATE run_iteration SET summary = :summary, summarised_at = :now"
+            " WHERE workspace = :workspace AND run = :run AND number = :number",
             workspace=self._workspace,
-            at=at,
+            run=run,
+            number=number,
+            summary=summary,
+            now=now,
+        )
+
+    def unindexed_summaries(self, since: int, limit: int) -> list[Change]:
+        """Summaries since then that the index does not know, oldest first, as RUN/NUMBER."""
+        rows = self._connection.all(
+            f"SELECT summarised_at, {_SUMMARY_REF} FROM run_iteration WHERE workspace = :workspace AND summary IS NOT NULL"
+            f" AND summarised_at >= :since AND {_UNINDEXED_SUMMARY}"
+            " ORDER BY summarised_at, run, number LIMIT :limit",
+            workspace=self._workspace,
+            since=since,
             limit=limit,
         )
-        return [(run, Iteration(*rest)) for run, *rest in rows]
+        return [(at, ref) for at, ref in rows]
+
+    def summary(self, run: str, number: int) -> tuple[str, int] | None:
+        """What was summarised in an iteration, and when."""
+        row = self._connection.one(
+            "SELECT summary, summarised_at FROM run_iteration WHERE workspace = :workspace AND run = :run"
+            " AND number = :number AND summary IS NOT NULL AND summarised_at IS NOT NULL",
+            workspace=self._workspace,
+            run=run,
+            number=number,
+        )
+        return None if row is None else (row[0], row[1])
 
 
 class RunTalk:
@@ -184,16 +213,16 @@ class RunTalk:
         )
         return [Note(*row) for row in rows]
 
-    def notes_since(self, at: int, limit: int) -> list[Note]:
-        """Notes of all runs that were written since then, oldest first."""
+    def unindexed_notes(self, since: int, limit: int) -> list[Change]:
+        """Notes since then that the index does not know, oldest first, as NOT-NUMBER."""
         rows = self._connection.all(
-            f"SELECT {_NOTE} FROM run_note WHERE workspace = :workspace AND created_at >= :at"
-            " ORDER BY created_at, number LIMIT :limit",
+            f"SELECT created_at, {_NOTE_REF} FROM run_note WHERE workspace = :workspace AND created_at >= :since"
+            f" AND {_UNINDEXED_NOTE} ORDER BY created_at, number LIMIT :limit",
             workspace=self._workspace,
-            at=at,
+            since=since,
             limit=limit,
         )
-        return [Note(*row) for row in rows]
+        return [(at, ref) for at, ref in rows]
 
     def some_notes(self, numbers: Sequence[int]) -> list[Note]:
         """Those of these notes that exist."""

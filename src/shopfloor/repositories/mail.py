@@ -8,6 +8,7 @@ from typing import Literal
 
 from shopfloor.domain.mail import EXCERPT, HUMAN, Mail, MailNotFound, Party, Question, Receipt
 from shopfloor.errors import NotFound
+from shopfloor.repositories.written import Change, unindexed
 from shopfloor.store.database import Connection, Row
 
 SLOTS = 16
@@ -19,6 +20,7 @@ _WHOLE = f"{_HEAD} mail.body, {_TAIL}"
 _SHORT = f"{_HEAD} substr(mail.body, 1, {EXCERPT + 1}), {_TAIL}"
 _STATES = "receipt.recipient, receipt.delivered_at, receipt.read_at, receipt.acted_at"
 _RECEIPTS = "receipt JOIN mail ON mail.workspace = receipt.workspace AND mail.id = receipt.mail"
+_UNINDEXED = unindexed("mail", "CAST(mail.id AS TEXT)", "created_at")
 Box = Literal["all", "unread", "waiting"]
 
 _QUESTION = "mail, asker, options, deadline, answer, answered_by, answered_at, reply"
@@ -145,6 +147,42 @@ class Mails:
             workspace=self._workspace,
             first=first,
             limit=limit,
+        )
+        return [_mail(row) for row in rows]
+
+    def unindexed(self, since: int, limit: int) -> list[Change]:
+        """Mail since then that the index does not know, oldest first."""
+        rows = self._connection.all(
+            "SELECT created_at, CAST(id AS TEXT) FROM mail WHERE workspace = :workspace AND created_at >= :since"
+            f" AND {_UNINDEXED} ORDER BY created_at, id LIMIT :limit",
+            workspace=self._workspace,
+            since=since,
+            limit=limit,
+        )
+        return [(at, ref) for at, ref in rows]
+
+    def some(self, ids: Sequence[int]) -> list[Mail]:
+        """Those of these mails that exist, whole and whosever they are: for the index alone."""
+        if not ids:
+            return []
+        rows = self._connection.all(
+            f"SELECT {_WHOLE} FROM mail WHERE workspace = :workspace"
+            f" AND id IN ({', '.join(str(int(id)) for id in ids)}) ORDER BY id",
+            workspace=self._workspace,
+        )
+        return [_mail(row) for row in rows]
+
+    def some_of(self, reader: str, ids: Sequence[int]) -> list[Mail]:
+        """Those of these mails that the reader received or sent."""
+        if not ids:
+            return []
+        rows = self._connection.all(
+            f"SELECT {_WHOLE} FROM mail WHERE workspace = :workspace"
+            f" AND id IN ({', '.join(str(int(id)) for id in ids)}) AND (sender = :reader OR EXISTS (SELECT 1"
+            " FROM receipt WHERE receipt.workspace = mail.workspace AND receipt.recipient = :reader"
+            " AND receipt.mail = mail.id)) ORDER BY id",
+            workspace=self._workspace,
+            reader=reader,
         )
         return [_mail(row) for row in rows]
 

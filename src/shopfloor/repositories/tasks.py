@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shopfloor.domain.tasks import BoardKind, Comment, State, Task, TaskNotFound
+from shopfloor.repositories.written import Change, unindexed
 from shopfloor.store.database import Connection, Row
 
 _COLUMNS = (
@@ -18,6 +19,7 @@ _CHANGEABLE = frozenset(
         "pr_url", "acceptance", "due_at", "due_zone", "content_key", "completed_at", "deleted_at", "board",
     }
 )  # fmt: skip
+_UNINDEXED = unindexed("task", "CAST(task.number AS TEXT)", "CASE WHEN deleted_at IS NULL THEN updated_at END")
 
 
 class Tasks:
@@ -335,6 +337,28 @@ class Tasks:
             if found := self.page(limit=1, state=state, board=board):
                 return found[0]
         return None
+
+    def unindexed(self, since: int, limit: int) -> list[Change]:
+        """Tasks that changed since then and that the index knows as they were before, or not at all, oldest first."""
+        rows = self._connection.all(
+            f"SELECT updated_at, CAST(number AS TEXT) FROM task WHERE {self._scope} AND updated_at >= :since"
+            f" AND {_UNINDEXED} ORDER BY updated_at, number LIMIT :limit",
+            since=since,
+            limit=limit,
+            **self._bound,
+        )
+        return [(at, ref) for at, ref in rows]
+
+    def some(self, numbers: Sequence[int]) -> list[Task]:
+        """Those of these tasks that are there."""
+        if not numbers:
+            return []
+        rows = self._connection.all(
+            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND deleted_at IS NULL"
+            f" AND number IN ({', '.join(str(int(number)) for number in numbers)}) ORDER BY number",
+            **self._bound,
+        )
+        return [_task(row) for row in rows]
 
     def add_comment(self, number: int, author: str, body: str, now: int) -> int:
         """The number of the new comment."""

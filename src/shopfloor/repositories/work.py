@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from shopfloor.domain.actors import Principal
 from shopfloor.domain.events import Event
+from shopfloor.domain.mail import reader_of
 from shopfloor.domain.rules import Rules
 from shopfloor.domain.tasks import BoardKind
 from shopfloor.repositories.agents import Agents
@@ -130,7 +131,7 @@ class Work:
 
     @cached_property
     def index(self) -> Index:
-        return Index(self._connection, self.workspace, self._floor.root, self.actor.key)
+        return Index(self._connection, self.workspace, self._floor.root, reader_of(self.actor))
 
     @cached_property
     def answers(self) -> Answers:

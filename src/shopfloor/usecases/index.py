@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,10 +45,12 @@ class Freshness:
     files: int
     changed: int
     """Files that changed and are not in the index yet."""
+    written: bool = True
+    """Whether all that was written is in the index."""
 
     @property
     def complete(self) -> bool:
-        return self.changed == 0
+        return self.changed == 0 and self.written
 
     @property
     def percentage(self) -> int:
@@ -143,29 +146,39 @@ def _keep(outside: Outside, tree: Tree, batch: Sequence[tuple[Filed, list[Passag
         tree.known[file.path] = file.stamp
 
 
-def catch_up(outside: Outside) -> None:
-    """Bring the index up to date with what was written."""
-    for source in SOURCES:
-        while _catch_up(outside, source) == _MANY:
-            pass
+def catch_up(outside: Outside, seconds: float = math.inf) -> bool:
+    """Bring the index up to date with what was written, for so long; whether all of it is in."""
+    deadline = time.monotonic() + seconds
+    changed = outside.read(lambda work: [(source, _changes(source, work)) for source in SOURCES])
+    return all(_put_all(outside, source, refs, deadline) for source, refs in changed if refs)
 
 
-def _catch_up(outside: Outside, source: Source) -> int:
-    def look(work: Work) -> tuple[list[Written], int]:
-        since = work.index.newest_written(source.name) - _LATE
-        written = source.changed_since(work, since, _MANY)
-        known = work.index.written(source.name, [each.ref for each in written])
-        return [each for each in written if known.get(each.ref) != each.changed_at], len(written)
+def _changes(source: Source, work: Work) -> list[str]:
+    """What of a source is not in the index as it is now."""
+    since = work.index.newest_written(source.name) - _LATE
+    return [ref for _, ref in source.changed(work, since, _MANY)]
+
+
+def _put_all(outside: Outside, source: Source, refs: Sequence[str], deadline: float) -> bool:
+    while refs:
+        _put(outside, source, refs)
+        if len(refs) < _MANY:
+            break
+        if time.monotonic() > deadline:
+            return False
+        refs = outside.read(partial(_changes, source))
+    return True
+
+
+def _put(outside: Outside, source: Source, refs: Sequence[str]) -> None:
+    """Put some of a source into the index as it is now; what is gone goes from there too."""
+    written = outside.read(lambda work: {each.ref: passage_of(each) for each in source.some(work, refs)})
 
     def write(work: Work) -> None:
-        for each in new:
-            work.index.replace("", source.name, each.ref, [passage_of(each)])
+        for ref in refs:
+            work.index.replace("", source.name, ref, [written[ref]] if ref in written else ())
 
-    new, seen = outside.read(look)
-    if not new:
-        return 0
     outside.write(write)
-    return seen
 
 
 def embed(outside: Outside, limit: int = EMBEDDED) -> int:

@@ -6,7 +6,7 @@ import hashlib
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shopfloor.domain.events import DiscoveryRecorded
 from shopfloor.domain.index import Hit, Scope, Written
@@ -18,7 +18,7 @@ from shopfloor.errors import InvalidInput, NothingIndexed, Refused
 from shopfloor.gateways.embeddings import Embeddings
 from shopfloor.gateways.files import Files
 from shopfloor.gateways.tree import Tree
-from shopfloor.gateways.vectors import unpacked
+from shopfloor.gateways.vectors import Vector, Vectors, unpacked
 from shopfloor.repositories.work import Outside, Work
 from shopfloor.usecases import index
 from shopfloor.usecases.files import decoded
@@ -31,8 +31,10 @@ CANDIDATES = 200
 SHOWN = 1_500
 """Characters of one result."""
 
+_FARTHEST = 12_800
 _REFRESH_SECONDS = 0.3
 _FIRST_SECONDS = 1.5
+_WRITTEN_SECONDS = 0.5
 _PATIENCE = 2.0
 
 
@@ -69,6 +71,15 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
+class _Asked:
+    """A query as a model understands it, and what it is compared with."""
+
+    model: str
+    vectors: Vectors
+    vector: Vector
+
+
+@dataclass(frozen=True, slots=True)
 class _Gathered:
     by_words: list[Hit]
     by_meaning: list[Hit]
@@ -83,10 +94,9 @@ def search(outside: Outside, query: str, type: str, module: str | None, limit: i
     freshness = bring_up_to_date(outside)
     if freshness.complete and outside.read(lambda work: work.index.empty()):
         raise NothingIndexed(hint="Put files into the project, or write something down with record_discovery")
-    scope = _scope(type, module)
-    near, embedded = _nearest(outside, query, scope)
+    asked, embedded = _asked(outside, query)
     _ask_for_the_rest(outside.the(Tree), freshness, embedded)
-    gathered = outside.read(lambda work: _gather(work, outside, query, scope, near))
+    gathered = outside.read(lambda work: _gather(work, outside, query, _scope(type, module), asked))
     ranked = rank(query, gathered.by_words, gathered.by_meaning, gathered.defining, gathered.circumstances)
     return Searched(
         results=_shown(outside, ranked, limit, gathered.outdated),
@@ -102,8 +112,7 @@ def bring_up_to_date(outside: Outside) -> Freshness:
     """How fresh the index is, after what little had changed was put into it."""
     tree = outside.the(Tree)
     if tree.large:
-        index.catch_up(outside)
-        return Freshness(tree.total, len(tree.pending) or int(tree.stirred))
+        return Freshness(tree.total, len(tree.pending) or int(tree.stirred), index.catch_up(outside, _WRITTEN_SECONDS))
     seconds = _REFRESH_SECONDS if tree.known else _FIRST_SECONDS
     freshness = index.refresh(
         outside,
@@ -111,8 +120,7 @@ def bring_up_to_date(outside: Outside) -> Freshness:
         patience=_PATIENCE,
         progress=lambda done, total: outside.progress(done, total, "Indexing files"),
     )
-    index.catch_up(outside)
-    return freshness
+    return replace(freshness, written=index.catch_up(outside, _WRITTEN_SECONDS))
 
 
 def _ask_for_the_rest(tree: Tree, freshness: Freshness, embedded: tuple[int, int] | None) -> None:
@@ -127,31 +135,22 @@ def _scope(type: str, module: str | None) -> Scope:
     return Scope(("discovery", "decision") if type == "decision" else ("discovery",), type, module)
 
 
-def _nearest(outside: Outside, query: str, scope: Scope) -> tuple[list[bytes], tuple[int, int] | None]:
-    """The texts nearest to the query in meaning, and how many have a vector; nothing while nobody makes vectors."""
+def _asked(outside: Outside, query: str) -> tuple[_Asked | None, tuple[int, int] | None]:
+    """The query as a vector, and how many passages have one; nothing while nobody makes vectors."""
     embeddings = outside.the(Embeddings)  # type: ignore[type-abstract]
     if not embeddings.ready():
-        return [], None
+        return None, None
     vectors = index.load_vectors(outside)
+    embedded = outside.read(lambda work: work.index.vector_progress(embeddings.name))
     if len(vectors) == 0:
-        return [], outside.read(lambda work: work.index.vector_progress(embeddings.name))
-    asked = embeddings.embed([query])[0]
-    narrow = scope.sources is not None or scope.module is not None
-    among = outside.read(lambda work: work.index.digests_in(scope)) if narrow else None
-    near = vectors.nearest(asked, CANDIDATES, among)
-    if vectors.by_sign:
-        digests = [digest for digest, _ in near]
-        whole = outside.read(lambda work: work.index.vectors_of(embeddings.name, digests))
-        exact = [(digest, float(unpacked(whole[digest]) @ asked)) for digest in digests if digest in whole]
-        near = sorted(exact, key=lambda each: -each[1])[:CANDIDATES]
-    return [digest for digest, _ in near], outside.read(lambda work: work.index.vector_progress(embeddings.name))
+        return None, embedded
+    return _Asked(embeddings.name, vectors, embeddings.embed([query])[0]), embedded
 
 
-def _gather(work: Work, outside: Outside, query: str, scope: Scope, near: Sequence[bytes]) -> _Gathered:
+def _gather(work: Work, outside: Outside, query: str, scope: Scope, asked: _Asked | None) -> _Gathered:
     """Everything that the ranking looks at, from one snapshot."""
     by_words = [hit for hit, _ in work.index.by_words(terms_of(query), scope, CANDIDATES)]
-    place = {digest: number for number, digest in enumerate(near)}
-    by_meaning = sorted(work.index.by_digest(near, scope), key=lambda hit: (place[hit.digest], hit.id))
+    by_meaning = [] if asked is None else _by_meaning(work, scope, asked)
     symbol = symbol_in(query)
     defining = work.index.by_name(symbol.replace("::", ".").replace("#", "."), scope, 10) if symbol else []
     hits = {hit.id: hit for hit in (*by_words, *by_meaning, *defining)}.values()
@@ -162,11 +161,33 @@ def _gather(work: Work, outside: Outside, query: str, scope: Scope, near: Sequen
     return _Gathered(by_words, by_meaning, defining, circumstances, outdated)
 
 
+def _by_meaning(work: Work, scope: Scope, asked: _Asked) -> list[Hit]:
+    """The passages nearest to the query. What lies nearer and may not be found takes nobody's place."""
+    narrow = scope.sources is not None or scope.module is not None
+    among = work.index.digests_in(scope) if narrow else None
+    count = CANDIDATES
+    while True:
+        near = asked.vectors.nearest(asked.vector, count, among)
+        if asked.vectors.by_sign:
+            near = _rescored(work, asked, near)
+        place = {digest: number for number, (digest, _) in enumerate(near)}
+        hits = sorted(work.index.by_digest(list(place), scope), key=lambda hit: (place[hit.digest], hit.id))
+        if len(hits) >= CANDIDATES or len(near) < count or count >= _FARTHEST:
+            return hits[:CANDIDATES]
+        count *= 4
+
+
+def _rescored(work: Work, asked: _Asked, near: Sequence[tuple[bytes, float]]) -> list[tuple[bytes, float]]:
+    """The same by whole vectors, where they were compared by their signs."""
+    whole = work.index.vectors_of(asked.model, [digest for digest, _ in near])
+    exact = [(digest, float(unpacked(whole[digest]) @ asked.vector)) for digest, _ in near if digest in whole]
+    return sorted(exact, key=lambda each: -each[1])
+
+
 def gathered(outside: Outside, query: str, type: str, module: str | None) -> _Gathered:
     """What a search looks at, for whoever wants to know why it found what it found."""
-    scope = _scope(type, module)
-    near, _ = _nearest(outside, query, scope)
-    return outside.read(lambda work: _gather(work, outside, query, scope, near))
+    asked, _ = _asked(outside, query)
+    return outside.read(lambda work: _gather(work, outside, query, _scope(type, module), asked))
 
 
 def _state(work: Work, outside: Outside, discovery: Discovery) -> tuple[str | None, tuple[str, ...]] | None:
@@ -219,7 +240,7 @@ def _written(outside: Outside, hits: Sequence[Hit]) -> dict[tuple[str, str], Wri
         for source in SOURCES:
             refs = [hit.ref for hit in hits if hit.source == source.name]
             if refs:
-                found |= {(source.name, each.ref): each for each in source.some(work, refs)}
+                found |= {(source.name, each.ref): each for each in source.shown(work, refs)}
         return found
 
     return outside.read(look) if any(hit.source != "code" for hit in hits) else {}
@@ -308,7 +329,7 @@ def record(
             now=work.now,
         )
         if old is not None and old != number:
-            work.discoveries.supersede(old, number, work.now)
+            work.discoveries.supersede(old, number)
         if new:
             work.tell(DiscoveryRecorded(discovery=number, by=work.actor.key))
         return work.discoveries.get(number), new

@@ -249,7 +249,7 @@ def summarise(work: Work, run: str, summary: str) -> int:
             f"iteration {number} has its summary already",
             hint="End your turn; the next iteration gets a summary of its own",
         )
-    work.runs.change_iteration(run, number, summary=text)
+    work.runs.summarise(run, number, text, work.now)
     work.tell(IterationSummarised(run=run, iteration=number))
     return number
 

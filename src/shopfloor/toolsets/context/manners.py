@@ -23,6 +23,7 @@ INSTRUCTIONS = (
     "What you learn that others should know, write down with record_discovery."
 )
 
+_COUNTED = ("totalFound", "totalMatches", "filesSearched", "searchTime")
 _INSIDE = ("given", "rule", "field", "problems")
 
 
@@ -66,6 +67,11 @@ def _spelled(error: ShopfloorError, call: Call) -> Json:
     return {"error": error.message, **({} if "path" in facts else {"tool": call.name}), **facts}
 
 
+def summary(answer: Json) -> Json:
+    """What the log keeps of an answer: others read it too, and what was found may be the caller's own mail."""
+    return {key: answer[key] for key in _COUNTED if key in answer}
+
+
 def slow_after(call: Call) -> float | None:
     """The contract's longest time for a tool, in seconds."""
     if call.name == "read_file":
@@ -107,6 +113,7 @@ toolset = Toolset(
     words=lambda error, call: str(_spelled(error, call)["error"]),
     spelling=camel,
     instructions=INSTRUCTIONS,
+    summary=summary,
     slow_after=slow_after,
     resources=RESOURCES,
 )

@@ -69,6 +69,7 @@ def _result(result: Result, reasons: Reasons | None) -> Json:
         "type": result.type,
         "content": result.content[:EXCERPT],
         "module": result.module,
+        "session": result.session,
         "path": result.path,
         "startLine": result.start_line,
         "endLine": result.end_line,

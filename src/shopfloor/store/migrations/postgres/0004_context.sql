@@ -11,11 +11,10 @@ CREATE TABLE discovery (
     supersedes    BIGINT,
     superseded_by BIGINT,
     digest        BYTEA    NOT NULL,        -- of what was said: saying it twice is saying it once
-    created_at    BIGINT NOT NULL,
-    changed_at    BIGINT NOT NULL
+    created_at    BIGINT NOT NULL
 );
 CREATE UNIQUE INDEX discovery_said ON discovery (workspace, digest);
-CREATE INDEX discovery_changed ON discovery (workspace, changed_at);
+CREATE INDEX discovery_written ON discovery (workspace, created_at);
 
 -- The files that a discovery is about, as they were then: when they change, it may be outdated.
 CREATE TABLE discovery_file (
@@ -67,13 +66,18 @@ CREATE TABLE passage (
     name       TEXT    NOT NULL,
     start_line BIGINT NOT NULL,
     end_line   BIGINT NOT NULL,
-    owner      TEXT,                       -- who alone may find it
+    owner      TEXT,                       -- who alone may find it; of mail the sender, beside its recipients
     changed_at BIGINT NOT NULL,
     digest     BYTEA    NOT NULL            -- of the text that a model sees
 );
 CREATE UNIQUE INDEX passage_place ON passage (workspace, root, source, ref, ordinal);
 CREATE INDEX passage_digest ON passage (workspace, digest);
 CREATE INDEX passage_named ON passage (workspace, root, name);
+CREATE INDEX passage_written ON passage (workspace, source, changed_at) WHERE root = '';
+
+-- What was written is brought into the index by when it changed.
+CREATE INDEX task_written ON task (workspace, kind, updated_at, number);
+CREATE INDEX mail_written ON mail (workspace, created_at, id);
 
 CREATE TABLE passage_words (
     id    BIGINT PRIMARY KEY REFERENCES passage (id) ON DELETE CASCADE,

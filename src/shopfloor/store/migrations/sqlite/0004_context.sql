@@ -11,11 +11,10 @@ CREATE TABLE discovery (
     supersedes    INTEGER,
     superseded_by INTEGER,
     digest        BLOB    NOT NULL,        -- of what was said: saying it twice is saying it once
-    created_at    INTEGER NOT NULL,
-    changed_at    INTEGER NOT NULL
+    created_at    INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX discovery_said ON discovery (workspace, digest);
-CREATE INDEX discovery_changed ON discovery (workspace, changed_at);
+CREATE INDEX discovery_written ON discovery (workspace, created_at);
 
 -- The files that a discovery is about, as they were then: when they change, it may be outdated.
 CREATE TABLE discovery_file (
@@ -67,13 +66,18 @@ CREATE TABLE passage (
     name       TEXT    NOT NULL,
     start_line INTEGER NOT NULL,
     end_line   INTEGER NOT NULL,
-    owner      TEXT,                       -- who alone may find it
+    owner      TEXT,                       -- who alone may find it; of mail the sender, beside its recipients
     changed_at INTEGER NOT NULL,
     digest     BLOB    NOT NULL            -- of the text that a model sees
 ) STRICT;
 CREATE UNIQUE INDEX passage_place ON passage (workspace, root, source, ref, ordinal);
 CREATE INDEX passage_digest ON passage (workspace, digest);
 CREATE INDEX passage_named ON passage (workspace, root, name);
+CREATE INDEX passage_written ON passage (workspace, source, changed_at) WHERE root = '';
+
+-- What was written is brought into the index by when it changed.
+CREATE INDEX task_written ON task (workspace, kind, updated_at, number);
+CREATE INDEX mail_written ON mail (workspace, created_at, id);
 
 CREATE VIRTUAL TABLE passage_words USING fts5 (
     name, path, signature, body, content = '', contentless_delete = 1, tokenize = 'porter unicode61'

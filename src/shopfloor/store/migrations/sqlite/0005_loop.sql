@@ -33,6 +33,7 @@ CREATE TABLE run_iteration (
     number      INTEGER NOT NULL,
     attempts    INTEGER NOT NULL,               -- more than 1: a kill came between
     summary     TEXT,
+    summarised_at INTEGER,
     outcome     TEXT,                           -- how it ended; nothing while it is under way
     failure     TEXT,
     board       TEXT,                           -- a fingerprint of the tasks at its end
@@ -43,6 +44,7 @@ CREATE TABLE run_iteration (
     ended_at    INTEGER,
     PRIMARY KEY (workspace, run, number)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX run_iteration_summarised ON run_iteration (workspace, summarised_at) WHERE summary IS NOT NULL;
 
 CREATE TABLE run_note (
     number     INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -55,6 +57,7 @@ CREATE TABLE run_note (
 ) STRICT;
 CREATE INDEX run_note_run ON run_note (workspace, run, number);
 CREATE INDEX run_note_type ON run_note (workspace, run, type, number);
+CREATE INDEX run_note_written ON run_note (workspace, created_at, number);
 
 -- What a run wants to know from a person: a permission, or help when it is stuck.
 CREATE TABLE run_request (
