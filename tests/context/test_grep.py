@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -148,12 +149,15 @@ def test_links_are_not_searched(tree: Path, look: Grep):
 def test_what_ripgrep_says_is_seen_again_through_the_gate(tree: Path, look: Grep):
     """ripgrep was led outside by a link swapped under it: what it saw there is not shown."""
     (tree.parent / "secret.txt").write_text("needle secret\n")
-    place = gateway._Place("swapped.txt", 1, 0, 0, b"needle secret")
+    said = {"data": {"lines": {"text": "needle secret\n"}, "submatches": [], "line_number": 1, "absolute_offset": 0}}
+    hits = gateway._Hits(1, [json.dumps(said).encode()])
     (tree / "swapped.txt").symlink_to(tree.parent / "secret.txt")
-    assert look._seen(place) is None
+    assert look._seen("swapped.txt", hits) == []
     (tree / "swapped.txt").unlink()
     (tree / "swapped.txt").write_text("harmless\n")
-    assert look._seen(place) is None
+    assert look._seen("swapped.txt", hits) == []
+    (tree / "swapped.txt").write_text("needle secret\n")
+    assert [match.text for match in look._seen("swapped.txt", hits)] == ["needle secret"]
 
 
 @pytest.mark.long

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shopfloor.domain.actors import Kind, Principal
+from shopfloor.domain.actors import OPERATOR, Kind, Principal
 from shopfloor.domain.index import Scope, Written, passage_of
 from shopfloor.gateways.embeddings import Embeddings
 from shopfloor.gateways.tree import Tree
 from shopfloor.gateways.vectors import RESCORED, Vectors, packed, unpacked
+from shopfloor.repositories.work import Outside
 from shopfloor.serving import Shopfloor
+from shopfloor.usecases import index
 from tests.context.support import CANARY, Letters, make_project, open_floor
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
@@ -230,3 +232,28 @@ def test_nearest_by_signs_agrees_with_nearest_by_whole_vectors():
     ]
     assert whole.nearest(query, 5, [b"none"]) == []
     assert np.allclose(unpacked(packed(rows[0])), rows[0], atol=1e-3)
+
+
+def test_passages_that_cannot_be_embedded_keep_nobody_from_it(project: Path):
+    """The latest one is gone from the disk, and not yet from the index; the others get their vectors all the same."""
+    with open_floor(project) as floor:
+        floor.floor.works.gateways[Embeddings] = Letters()
+        floor.floor.indexer.catch_up(vectors=False)
+        (project / "src" / "index.ts").unlink()
+        outside = Outside(floor.floor.works, OPERATOR, 0)
+        while index.embed(outside, 1):
+            pass
+        made, passages = index.embedded(outside)
+    assert (made, passages) == (passages - 1, passages)
+
+
+def test_how_many_have_a_vector_is_counted_again_when_something_changes(project: Path):
+    with open_floor(project) as floor:
+        floor.floor.works.gateways[Embeddings] = Letters()
+        floor.floor.indexer.catch_up()
+        outside = Outside(floor.floor.works, OPERATOR, 0)
+        made, passages = index.embedded(outside)
+        assert made == passages > 0
+        floor.call("context", "record_discovery", {"type": "rule", "content": "Count again"})
+        assert found(floor, "count again")
+        assert index.embedded(outside) in ((made, passages + 1), (made + 1, passages + 1))

@@ -82,8 +82,8 @@ def rank(
     fused = _fuse([(by_words, weights.words), (by_meaning, weights.vectors)], weights)
     for hit in defining:
         fused[hit] = fused.get(hit, 0.0) + weights.symbol
-    terms = terms_of(query)
-    judged = {hit: score * _judgement(hit, terms, circumstances, weights) for hit, score in fused.items()}
+    said = _Said(terms_of(query))
+    judged = {hit: score * _judgement(hit, said, circumstances, weights) for hit, score in fused.items()}
     return _together(judged, weights)
 
 
@@ -98,7 +98,7 @@ def _fuse(lists: Sequence[tuple[Sequence[Hit], float]], weights: Weights) -> dic
     return fused
 
 
-def _judgement(hit: Hit, terms: Sequence[str], circumstances: Circumstances, weights: Weights) -> float:
+def _judgement(hit: Hit, said: _Said, circumstances: Circumstances, weights: Weights) -> float:
     factor = 1.0
     if hit.source != "code":
         outdated = hit.source == "discovery" and hit.ref in circumstances.outdated
@@ -106,7 +106,7 @@ def _judgement(hit: Hit, terms: Sequence[str], circumstances: Circumstances, wei
     factor *= weights.roles.get(hit.type, 1.0)
     if is_aside(hit.ref):
         factor *= weights.aside
-    factor *= 1.0 + weights.called * _called(hit.name, terms) + weights.placed * _placed(hit.ref, terms)
+    factor *= 1.0 + weights.called * said.called(hit.name) + weights.placed * said.placed(hit.ref)
     count, last_at = circumstances.accesses.get(hit.ref, (0, 0))
     if count:
         fresh = max(0.0, 1.0 - (circumstances.now - last_at) / (30 * DAY))
@@ -115,17 +115,34 @@ def _judgement(hit: Hit, terms: Sequence[str], circumstances: Circumstances, wei
     return factor * (1.0 + weights.recency * max(0.0, 1.0 - age))
 
 
-def _called(name: str, terms: Sequence[str]) -> float:
-    """The share of the name's own words that the query says, beginnings included."""
-    words = _words(name.rpartition(".")[2])
-    return sum(any(_begins(word, term) for term in terms) for word in words) / len(words) if words else 0.0
+class _Said:
+    """The terms of a query, and which of them a name or a place says too; each word is compared once."""
 
+    def __init__(self, terms: Sequence[str]) -> None:
+        self._terms = terms
+        self._known: dict[str, frozenset[str]] = {}
+        self._places: dict[str, float] = {}
 
-def _placed(path: str, terms: Sequence[str]) -> float:
-    """The share of the query's words that the file's name or its folder begins with."""
-    *_, folder, name = ["", *path.split("/")]
-    words = (*_words(name.rpartition(".")[0]), *_words(folder))
-    return sum(any(_begins(word, term) for word in words) for term in terms) / len(terms) if terms else 0.0
+    def called(self, name: str) -> float:
+        """The share of the name's own words that the query says, beginnings included."""
+        words = _words(name.rpartition(".")[2])
+        return sum(bool(self._in(word)) for word in words) / len(words) if words else 0.0
+
+    def placed(self, path: str) -> float:
+        """The share of the query's words that the file's name or its folder begins with."""
+        share = self._places.get(path)
+        if share is None:
+            *_, folder, name = ["", *path.split("/")]
+            words = (*_words(name.rpartition(".")[0]), *_words(folder))
+            found = frozenset().union(*map(self._in, words))
+            share = self._places[path] = len(found) / len(self._terms) if self._terms else 0.0
+        return share
+
+    def _in(self, word: str) -> frozenset[str]:
+        found = self._known.get(word)
+        if found is None:
+            found = self._known[word] = frozenset(term for term in self._terms if _begins(word, term))
+        return found
 
 
 @lru_cache(maxsize=100_000)
@@ -177,4 +194,4 @@ def reasons(
     words, vectors = (
         next((at + 1 for at, each in enumerate(hits) if each == hit), None) for hits in (by_words, by_meaning)
     )
-    return Reasons(words, vectors, hit in defining, _judgement(hit, terms_of(query), circumstances, weights))
+    return Reasons(words, vectors, hit in defining, _judgement(hit, _Said(terms_of(query)), circumstances, weights))

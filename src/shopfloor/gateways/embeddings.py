@@ -8,6 +8,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +24,8 @@ TOKENS = 256
 BATCH = 8
 _REMOTE_SECONDS = 4.0
 
+_hands = ThreadPoolExecutor(4, thread_name_prefix="shopfloor-embed")
+
 
 class Embeddings(Protocol):
     """Whoever turns texts into vectors of length one."""
@@ -34,6 +37,11 @@ class Embeddings(Protocol):
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """One row for each text."""
+
+
+def begin(embeddings: Embeddings, texts: Sequence[str]) -> Future[Matrix]:
+    """The rows, some time soon: they are made on another thread."""
+    return _hands.submit(embeddings.embed, texts)
 
 
 class Off:

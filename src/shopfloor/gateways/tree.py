@@ -7,6 +7,7 @@ import threading
 import time
 from dataclasses import dataclass
 
+from shopfloor.domain.index import Hit
 from shopfloor.gateways.files import LIMIT, Files
 from shopfloor.gateways.grep import Grep
 
@@ -23,6 +24,8 @@ _STALE = 60.0
 class Looks:
     """A file as it looks from outside."""
 
+    facts: tuple[int, int, int]
+    """Its size, and when it and what is known of it last changed, in nanoseconds."""
     stamp: str
     modified: int
 
@@ -45,6 +48,11 @@ class Tree:
         self.looks: dict[str, Looks] = {}
         """Every file as it looked when it was last looked at."""
         self.total = 0
+        self.embedded: tuple[float, tuple[int, int]] | None = None
+        """How many passages had a vector, of how many, and when that was counted."""
+        self.unembedded: list[Hit] = []
+        """Passages that get their vector next."""
+        self._names: frozenset[bytes] = frozenset()
         self._paths: list[str] = []
         self._listed_at = 0.0
         self._stirred = threading.Event()
@@ -74,9 +82,14 @@ class Tree:
         stale = not self._watched or time.monotonic() - self._listed_at > _STALE
         if not self._paths or not self.large or thoroughly or stale or self.stirred:
             self._stirred.clear()
-            self._paths = list(self._grep.paths(self._files.root / IGNORE_FILE))
+            self._list(self._grep.names(self._files.root / IGNORE_FILE))
             self._listed_at = time.monotonic()
         return self._looks(self._paths)
+
+    def _list(self, names: frozenset[bytes]) -> None:
+        if names != self._names:
+            self._paths = [path for name in names if (path := self._grep.path_of(name)) is not None]
+            self._names = names
 
     def _looks(self, paths: list[str]) -> dict[str, Looks]:
         root = os.open(self._files.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -87,9 +100,12 @@ class Tree:
                     status = os.stat(path, dir_fd=root, follow_symlinks=False)
                 except OSError:
                     continue
-                if status.st_size <= LIMIT:
-                    stamp = f"{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
-                    found[path] = Looks(stamp, status.st_mtime_ns // 1000)
+                facts = status.st_size, status.st_mtime_ns, status.st_ctime_ns
+                before = self.looks.get(path)
+                if before is not None and before.facts == facts:
+                    found[path] = before
+                elif status.st_size <= LIMIT:
+                    found[path] = Looks(facts, ":".join(map(str, facts)), status.st_mtime_ns // 1000)
         finally:
             os.close(root)
         return found

@@ -17,6 +17,10 @@ _FINDABLE = (
     " AND r.recipient = :reader AND r.mail = CASE WHEN p.source = 'mail' THEN CAST(p.ref AS BIGINT) END))"
 )
 """What is owned is found by its owner, and mail by those who received it."""
+_FEW = 2
+_COMMON = 0.2
+"""The share of passages from which on a word tells nothing. On a third of the tuning half of docstring → function, words
+alone have an MRR@10 of 0.5129 with it and of 0.5119 without, at a third less of the time."""
 _NOT_A_WORD = re.compile(r"[^\w]+|_+")
 
 
@@ -194,7 +198,7 @@ class Index:
                 f"SELECT {_HIT}, -bm25(passage_words, {', '.join(map(str, WEIGHTS))}) AS score FROM passage_words"
                 f" JOIN passage p ON p.id = passage_words.rowid WHERE passage_words MATCH :query AND {where}"
                 " ORDER BY score DESC, p.id LIMIT :limit",
-                query=" OR ".join(f'"{term}"' for term in terms),
+                query=" OR ".join(f'"{term}"' for term in self._telling(terms)),
                 limit=limit,
                 **params,
             )
@@ -209,6 +213,21 @@ class Index:
                 **params,
             )
         return [(_hit(row[:-1]), float(row[-1])) for row in rows]
+
+    def _telling(self, terms: Sequence[str]) -> Sequence[str]:
+        """The terms that tell passages apart, when there are some: those that stand everywhere cost most and say least."""
+        if len(terms) <= _FEW:
+            return terms
+        row = self._connection.one("SELECT count(*) FROM passage")
+        most = int(row[0]) * _COMMON if row else 0
+        telling = [term for term in terms if self._count(term) <= most]
+        return telling if len(telling) >= _FEW else terms
+
+    def _count(self, term: str) -> int:
+        row = self._connection.one(
+            "SELECT count(*) FROM passage_words WHERE passage_words MATCH :term", term=f'"{term}"'
+        )
+        return int(row[0]) if row else 0
 
     def by_name(self, name: str, scope: Scope, limit: int) -> list[Hit]:
         """The passages of code that define something of exactly that name."""

@@ -32,6 +32,9 @@ _LATE = 10 * MINUTE
 """How late a write may become visible after the time that it carries."""
 
 _MANY = 500
+_QUEUED = 1000
+_MOMENT = 2.0
+_LONG = 30.0
 _PAGE = 5000
 _OVERLAP = 1000
 
@@ -142,8 +145,14 @@ def _keep(outside: Outside, tree: Tree, batch: Sequence[tuple[Filed, list[Passag
                 work.index.file(file, passages)
 
     outside.write(write)
+    _stale(tree)
     for file, _ in batch:
         tree.known[file.path] = file.stamp
+
+
+def _stale(tree: Tree) -> None:
+    """What was counted and queued of the passages no longer holds."""
+    tree.embedded, tree.unembedded = None, []
 
 
 def catch_up(outside: Outside, seconds: float = math.inf) -> bool:
@@ -179,6 +188,7 @@ def _put(outside: Outside, source: Source, refs: Sequence[str]) -> None:
             work.index.replace("", source.name, ref, [written[ref]] if ref in written else ())
 
     outside.write(write)
+    _stale(outside.the(Tree))
 
 
 def embed(outside: Outside, limit: int = EMBEDDED) -> int:
@@ -186,15 +196,44 @@ def embed(outside: Outside, limit: int = EMBEDDED) -> int:
     embeddings = outside.the(Embeddings)  # type: ignore[type-abstract]
     if not embeddings.ready():
         return 0
-    hits = outside.read(lambda work: work.index.without_vector(embeddings.name, limit))
-    texts = _texts(outside, hits)
+    texts = _next_texts(outside, embeddings.name, limit)
     if not texts:
+        outside.the(Tree).embedded = None
         return 0
     digests = list(texts)
     rows = embeddings.embed([texts[digest] for digest in digests])
     made = [(digest, packed(row)) for digest, row in zip(digests, rows, strict=True)]
     outside.write(lambda work: work.index.keep_vectors(embeddings.name, made))
     return len(made)
+
+
+def _next_texts(outside: Outside, model: str, limit: int) -> dict[bytes, str]:
+    """What gets its vector next. Many are looked up at once: looking costs more than a few vectors do."""
+    tree = outside.the(Tree)
+    texts: dict[bytes, str] = {}
+    looked = False
+    while not texts:
+        if not tree.unembedded and looked:
+            break
+        if not tree.unembedded:
+            looked = True
+            tree.unembedded = outside.read(lambda work: work.index.without_vector(model, _QUEUED))
+        hits, tree.unembedded = tree.unembedded[:limit], tree.unembedded[limit:]
+        texts = _texts(outside, hits)
+    return texts
+
+
+def embedded(outside: Outside) -> tuple[int, int]:
+    """How many passages have a vector, and how many there are: as it was a moment ago, since it takes a while."""
+    tree = outside.the(Tree)
+    model = outside.the(Embeddings).name  # type: ignore[type-abstract]
+    now = time.monotonic()
+    if tree.embedded is not None:
+        counted_at, (made, passages) = tree.embedded
+        if now - counted_at < (_LONG if made >= passages else _MOMENT):
+            return made, passages
+    tree.embedded = now, outside.read(lambda work: work.index.vector_progress(model))
+    return tree.embedded[1]
 
 
 def _texts(outside: Outside, hits: Sequence[Hit]) -> dict[bytes, str]:

@@ -6,6 +6,7 @@ import hashlib
 import math
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from shopfloor.domain.events import DiscoveryRecorded
@@ -15,7 +16,7 @@ from shopfloor.domain.places import module_of
 from shopfloor.domain.ranking import Circumstances, Ranked, rank
 from shopfloor.domain.words import symbol_in, terms_of
 from shopfloor.errors import InvalidInput, NothingIndexed, Refused
-from shopfloor.gateways.embeddings import Embeddings
+from shopfloor.gateways.embeddings import Embeddings, Matrix, begin
 from shopfloor.gateways.files import Files
 from shopfloor.gateways.tree import Tree
 from shopfloor.gateways.vectors import Vector, Vectors, unpacked
@@ -91,10 +92,11 @@ class _Gathered:
 def search(outside: Outside, query: str, type: str, module: str | None, limit: int) -> Searched:
     """What is nearest to the query, by words and by meaning."""
     began = time.monotonic()
+    asking = _begin(outside, query)
     freshness = bring_up_to_date(outside)
     if freshness.complete and outside.read(lambda work: work.index.empty()):
         raise NothingIndexed(hint="Put files into the project, or write something down with record_discovery")
-    asked, embedded = _asked(outside, query)
+    asked, embedded = _asked(outside, query, asking)
     _ask_for_the_rest(outside.the(Tree), freshness, embedded)
     gathered = outside.read(lambda work: _gather(work, outside, query, _scope(type, module), asked))
     ranked = rank(query, gathered.by_words, gathered.by_meaning, gathered.defining, gathered.circumstances)
@@ -135,16 +137,23 @@ def _scope(type: str, module: str | None) -> Scope:
     return Scope(("discovery", "decision") if type == "decision" else ("discovery",), type, module)
 
 
-def _asked(outside: Outside, query: str) -> tuple[_Asked | None, tuple[int, int] | None]:
+def _begin(outside: Outside, query: str) -> Future[Matrix] | None:
+    """The query on its way to a vector, while the index is brought up to date; nothing where there is none to be had."""
+    embeddings = outside.the(Embeddings)  # type: ignore[type-abstract]
+    return begin(embeddings, [query]) if embeddings.ready() and len(outside.the(Vectors)) else None
+
+
+def _asked(outside: Outside, query: str, asking: Future[Matrix] | None) -> tuple[_Asked | None, tuple[int, int] | None]:
     """The query as a vector, and how many passages have one; nothing while nobody makes vectors."""
     embeddings = outside.the(Embeddings)  # type: ignore[type-abstract]
     if not embeddings.ready():
         return None, None
     vectors = index.load_vectors(outside)
-    embedded = outside.read(lambda work: work.index.vector_progress(embeddings.name))
+    embedded = index.embedded(outside)
     if len(vectors) == 0:
         return None, embedded
-    return _Asked(embeddings.name, vectors, embeddings.embed([query])[0]), embedded
+    rows = embeddings.embed([query]) if asking is None else asking.result()
+    return _Asked(embeddings.name, vectors, rows[0]), embedded
 
 
 def _gather(work: Work, outside: Outside, query: str, scope: Scope, asked: _Asked | None) -> _Gathered:
@@ -186,7 +195,7 @@ def _rescored(work: Work, asked: _Asked, near: Sequence[tuple[bytes, float]]) ->
 
 def gathered(outside: Outside, query: str, type: str, module: str | None) -> _Gathered:
     """What a search looks at, for whoever wants to know why it found what it found."""
-    asked, _ = _asked(outside, query)
+    asked, _ = _asked(outside, query, None)
     return outside.read(lambda work: _gather(work, outside, query, _scope(type, module), asked))
 
 

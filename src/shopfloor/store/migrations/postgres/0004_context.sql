@@ -94,3 +94,4 @@ CREATE TABLE vector (
     value     BYTEA    NOT NULL
 );
 CREATE UNIQUE INDEX vector_of ON vector (workspace, model, digest);
+CREATE INDEX vector_made ON vector (workspace, model, id);

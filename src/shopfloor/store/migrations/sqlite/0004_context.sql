@@ -92,3 +92,4 @@ CREATE TABLE vector (
     value     BLOB    NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX vector_of ON vector (workspace, model, digest);
+CREATE INDEX vector_made ON vector (workspace, model, id);
