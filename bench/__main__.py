@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import calls, further, goals, pipeline, starting
+from bench import calls, context, further, goals, pipeline, starting
 from bench.children import CHECKOUT
 from bench.goals import Goal
 from bench.plan import Plan
 from bench.rounds import Samples, cpu, rate
-from bench.table import judged, table
+from bench.table import judged, listed, table
 from tests.postgres import PostgresServer
 
 CAUTION = (
@@ -38,6 +38,7 @@ class Run:
     pipeline: Samples
     further: Samples
     starting: dict[str, float]
+    context: list[dict[str, Any]]
 
     def goals(self, engine: str, crowd: int) -> list[Goal]:
         return [
@@ -45,6 +46,7 @@ class Run:
             *goals.Place(self.calls, engine, crowd).goals(),
             *goals.of_further(self.further),
             *goals.of_starting(self.starting),
+            *goals.of_context(self.context),
         ]
 
     def figures(self, judgement: Sequence[Goal]) -> dict[str, Any]:
@@ -54,6 +56,7 @@ class Run:
             "pipeline": _medians(self.pipeline),
             "further": _medians(self.further),
             "starting": self.starting,
+            "context": self.context,
             "goals": [asdict(goal) | {"reached": goal.reached} for goal in judgement],
         }
 
@@ -65,7 +68,14 @@ def main() -> None:
     with ExitStack() as stack:
         plan = _plan(options, stack, said)
         called, tools = calls.measure(plan)
-        run = Run(called, tools, pipeline.measure(plan), further.measure(plan), starting.measure(plan))
+        run = Run(
+            called,
+            tools,
+            pipeline.measure(plan),
+            further.measure(plan),
+            starting.measure(plan),
+            context.measure(plan) if options.context else [],
+        )
     said("")
     engines = list(plan.databases)
     judgement = run.goals(engines[0], plan.clients[-1])
@@ -73,7 +83,8 @@ def main() -> None:
     if options.json:
         print(json.dumps(run.figures(judgement) | {"seconds": seconds}, indent=1))
         return
-    print(table(called, engines, plan.clients, tools), judged(judgement), sep="\n\n", end="\n\n")
+    tables = [table(called, engines, plan.clients, tools), *listed("context", run.context), judged(judgement)]
+    print(*tables, sep="\n\n", end="\n\n")
     print(CAUTION.format(rounds=plan.rounds, cores=len(os.sched_getaffinity(0))))
     print(f"This run took {seconds:.0f} s.")
 
@@ -84,6 +95,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print figures for programs")
     parser.add_argument("--rounds", type=int, help="how often everything is measured")
     parser.add_argument("--no-postgres", action="store_true", help="only SQLite")
+    parser.add_argument("--no-context", dest="context", action="store_false", help="without search, read and grep")
     return parser.parse_args()
 
 

@@ -1,146 +1,245 @@
-"""What the context toolset costs and how well it finds: beside plain `rg` and a plain read, in the same run."""
+"""What the context toolset costs and how well it finds: `python -m bench.context` prints one row of figures a line.
+
+It is a process of its own, so that its memory is that of one floor and one index.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
+import os
 import resource
 import shutil
 import statistics
 import subprocess
+import sys
+import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.retrieval import Question, commits, corpus
+import numpy as np
+
+from bench.plan import Plan
+from bench.retrieval import CACHE, Question, changes, corpus
 from shopfloor.domain.actors import OPERATOR
 from shopfloor.domain.index import Hit, Scope
 from shopfloor.domain.ranking import Circumstances, rank
 from shopfloor.domain.words import symbol_in, terms_of
 from shopfloor.gateways import model
-from shopfloor.gateways.embeddings import Embeddings
+from shopfloor.gateways.embeddings import Embeddings, Local, Matrix
 from shopfloor.gateways.grep import find_program
+from shopfloor.gateways.vectors import Vectors
 from shopfloor.repositories.work import Outside
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.usecases import index
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-CACHE = CHECKOUT / ".cache" / "models"
-TREE_FILES = 1_000
+MODELS = CHECKOUT / ".cache" / "models"
+PATIENCE = 1800
+PATTERNS = ("def __init__", "raise ValueError", "class \\w+Error", "import os", "TODO")
+NO_TREE = {"site-packages", "__pycache__", "test", "tests", "lib2to3", "idlelib"}
+CANDIDATES = 200
 
 Row = dict[str, Any]
 Finder = Callable[[Question], list[Hit]]
+Timed = Callable[[str], object]
 
 
-def run(quick: bool) -> list[Row]:
-    """Rows of figures: time of each tool, index, retrieval."""
-    model.install(CACHE)
+def measure(plan: Plan) -> list[Row]:
+    """The rows of a process of its own; one row that says why when it cannot run, without a package index for example."""
+    plan.said("context: search, read, grep, retrieval")
+    command = [sys.executable, "-m", "bench.context", *(["--quick"] if plan.rounds == 1 else [])]
+    done = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True, timeout=PATIENCE)
+    if done.returncode:
+        return [{"what": "context: not measured", "because": (done.stderr.strip().splitlines() or ["?"])[-1]}]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    """Time of each tool, index, retrieval; quick ones go by words alone."""
+    if not quick:
+        model.install(MODELS)
     with tempfile.TemporaryDirectory(prefix="shopfloor-bench-") as name:
-        root = Path(name)
-        return [*_times(root / "tree", quick), *_retrieval(root / "corpus", quick), *_commits(root / "commits", quick)]
+        yield from _times(Path(name) / "tree", quick)
+        yield from _changes(Path(name) / "changes", quick)
+    yield from _functions(quick)
 
 
-def _floor(root: Path, **more: Any) -> Shopfloor:
+def _floor(root: Path, quick: bool = False, **more: Any) -> Shopfloor:
     root.mkdir(parents=True, exist_ok=True)
     free = {"context_search": 0, "read_file": 0, "grep_codebase": 0}
-    return Shopfloor(Settings(project=root, model_cache=CACHE, rate_limits=free, **more))
+    embeddings = "off" if quick else "local"
+    floor = Shopfloor(Settings(project=root, model_cache=MODELS, rate_limits=free, embeddings=embeddings, **more))
+    if not quick:  # nobody calls while it embeds: all cores are free for that
+        floor.floor.works.gateways[Embeddings] = Local(MODELS, threads=os.cpu_count())
+    return floor
 
 
-def _times(root: Path, quick: bool) -> list[Row]:
-    """Each tool on a real tree, beside what it is built on."""
+# Time
+
+
+class _Filled:
+    """Vectors at random for what is indexed, which cost a search what real ones do; a query gets a real one."""
+
+    name = model.NAME
+
+    def __init__(self) -> None:
+        self._local = Local(MODELS)
+        self._random = np.random.default_rng(1)
+
+    def ready(self) -> bool:
+        return True
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        if len(texts) == 1:
+            return self._local.embed(texts)
+        made = self._random.standard_normal((len(texts), model.DIMENSIONS)).astype(np.float32)
+        whole: Matrix = made / np.linalg.norm(made, axis=1, keepdims=True)
+        return whole
+
+
+def _times(root: Path, quick: bool) -> Iterator[Row]:
+    """Each tool on a real tree, in turn with what it is built on."""
     questions = corpus(root / "packages")
-    for copy in range(1, 20):
-        if sum(1 for _ in root.rglob("*.py")) >= TREE_FILES:
-            break
-        shutil.copytree(root / "packages" / "werkzeug", root / f"copy{copy}" / "werkzeug")
-        shutil.copytree(root / "packages" / "rich", root / f"copy{copy}" / "rich")
+    _standard_library(root / "library")
     files = [str(path.relative_to(root)) for path in sorted(root.rglob("*.py"))]
-    rows = [_first_index(root, files)]
-    rounds = 20 if quick else 100
-    with _floor(root) as floor:
+    count = 20 if quick else 100
+    asked = [question.text for question in questions[:: max(1, len(questions) // count)]][:count]
+    paths = files[:: max(1, len(files) // count)][:count]
+    patterns = [PATTERNS[number % len(PATTERNS)] for number in range(count)]
+    rg = find_program()
+    with _floor(root, quick) as floor:
+        yield _first_index(floor, len(files))
         if not quick:
+            floor.floor.works.gateways[Embeddings] = _Filled()
             floor.index(lambda *_: None)
-        asked = [question.text for question in questions[:: max(1, len(questions) // rounds)]][:rounds]
-        paths = files[:: max(1, len(files) // rounds)][:rounds]
-        patterns = ["def __init__", "raise ValueError", "class \\w+Error", "import os", "TODO"]
-        patterns = [patterns[number % len(patterns)] for number in range(rounds)]
-        rg = find_program()
-        rows += [
-            _timed("context_search", lambda q: floor.call("context", "context_search", {"query": q}), asked),
-            _timed("read_file", lambda p: floor.call("context", "read_file", {"path": p}), paths),
-            _timed("a plain read", lambda p: (root / p).read_text(), paths),
-            _timed(
-                "read_file with imports",
-                lambda p: floor.call("context", "read_file", {"path": p, "includeDeps": True}),
-                paths,
-            ),
-            _timed("grep_codebase", lambda p: floor.call("context", "grep_codebase", {"pattern": p}), patterns),
-            _timed(
-                "plain rg",
-                lambda p: subprocess.run(
-                    [rg, "-n", "-C2", "-i", "-e", p, "./"], cwd=root, check=False, capture_output=True
+
+        def tool(name: str, argument: str, **more: Any) -> Timed:
+            return lambda given: floor.call("context", name, {argument: given, **more})
+
+        yield from _timed({"context_search": tool("context_search", "query")}, asked)
+        yield from _timed(
+            {
+                "read_file": tool("read_file", "path"),
+                "a plain read": lambda path: (root / path).read_text(),
+                "read_file with imports": tool("read_file", "path", includeDeps=True),
+            },
+            paths,
+        )
+        yield from _timed(
+            {
+                "grep_codebase": tool("grep_codebase", "pattern"),
+                "plain rg": lambda pattern: subprocess.run(
+                    [rg, "-n", "-C2", "-i", "-e", pattern, "./"], cwd=root, check=False, capture_output=True
                 ),
-                patterns,
-            ),
-        ]
-    return rows
+            },
+            patterns,
+        )
 
 
-def _first_index(root: Path, files: Sequence[str]) -> Row:
-    with _floor(root) as floor:
-        began = time.monotonic()
-        floor.index(lambda *_: None, vectors=False)
-        seconds = time.monotonic() - began
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    per_500 = seconds * 500 / len(files)
+def _standard_library(folder: Path) -> None:
+    """The modules of the Python that runs this, without its tests: a real tree, at hand everywhere."""
+    library = Path(sysconfig.get_paths()["stdlib"])
+    for path in sorted(library.rglob("*.py")):
+        place = path.relative_to(library)
+        if not NO_TREE & set(place.parts):
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, folder / place)
+
+
+def _first_index(floor: Shopfloor, files: int) -> Row:
+    before = _peak()
+    began, used = time.monotonic(), time.process_time()
+    floor.index(lambda *_: None, vectors=False)
+    seconds, cpu = time.monotonic() - began, time.process_time() - used
     return {
         "what": "first index by words",
-        "files": len(files),
+        "files": files,
         "seconds": round(seconds, 2),
-        "per 500 files": round(per_500, 2),
-        "peak MB": memory,
+        "s per 500": round(seconds * 500 / files, 2),
+        "CPU s per 500": round(cpu * 500 / files, 2),
+        "peak MB": _peak(),
+        "MB before": before,
     }
 
 
-def _timed(what: str, call: Callable[[str], Any], given: Sequence[str]) -> Row:
-    call(given[0])
-    times = []
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def _timed(calls: dict[str, Timed], given: Sequence[str]) -> list[Row]:
+    """Milliseconds of each call, all of them in turn for each thing that is given."""
+    times: dict[str, list[float]] = {what: [] for what in calls}
+    for call in calls.values():
+        call(given[0])
     for each in given:
-        began = time.perf_counter()
-        call(each)
-        times.append((time.perf_counter() - began) * 1000)
-    cuts = statistics.quantiles(times, n=20)
-    return {"what": what, "calls": len(times), "p50 ms": round(cuts[9], 2), "p95 ms": round(cuts[18], 2)}
+        for what, call in calls.items():
+            began = time.perf_counter()
+            call(each)
+            times[what].append((time.perf_counter() - began) * 1000)
+    *_, last = times.values()
+    found = []
+    for what, taken in times.items():
+        cuts = statistics.quantiles(taken, n=20)
+        row: Row = {"what": what, "calls": len(taken), "p50 ms": round(cuts[9], 2), "p95 ms": round(cuts[18], 2)}
+        if what == "grep_codebase":
+            row["× plain rg"] = round(statistics.median(a / b for a, b in zip(taken, last, strict=True)), 2)
+        found.append(row)
+    return found
 
 
-def _retrieval(root: Path, quick: bool) -> list[Row]:
-    """docstring → function: words, vectors and both, on the half that nothing was tuned on."""
-    root.mkdir(parents=True)
+# Retrieval
+
+
+def _functions(quick: bool) -> Iterator[Row]:
+    """docstring → function, on the half that nothing was tuned on. The index stays for the next run: it takes minutes."""
+    root = CACHE / "functions"
     questions = [question for question in corpus(root) if question.test]
-    asked = questions[::10] if quick else questions
-    with _floor(root) as floor:
+    with _floor(root, quick) as floor:
         began = time.monotonic()
+        before = floor.index(lambda *_: None, vectors=False)
         state = floor.index(lambda *_: None)
-        embedding = {"what": "vectors", "passages": state["passages"], "seconds": round(time.monotonic() - began, 1)}
-        ways = _ways(floor)
-        return [embedding, *(_judged(f"docstring → function, {way}", finder, asked) for way, finder in ways.items())]
+        made = state["vectors"] - before["vectors"]
+        seconds = time.monotonic() - began
+        yield {"what": "vectors", "passages": state["passages"], "made now": made, "seconds": round(seconds, 1)}
+        yield from _judged("docstring → function", floor, questions[::10] if quick else questions)
+
+
+def _changes(root: Path, quick: bool) -> Iterator[Row]:
+    """Commit subject → commit body."""
+    pairs = changes(CHECKOUT, 100 if quick else 500)
+    if len(pairs) < 20:
+        return
+    with _floor(root, quick) as floor:
+        questions = []
+        for subject, body in pairs:
+            known = floor.call("context", "record_discovery", {"type": "pattern", "content": body[:10_000]})
+            questions.append(Question(subject, known["id"].removeprefix("discovery-"), 0, True))
+        floor.index(lambda *_: None)
+        yield from _judged("commit subject → body", floor, questions)
+
+
+def _judged(what: str, floor: Shopfloor, questions: Sequence[Question]) -> list[Row]:
+    return [_judgement(f"{what}, {way}", finder, questions) for way, finder in _ways(floor).items()]
 
 
 def _ways(floor: Shopfloor) -> dict[str, Finder]:
     works = floor.floor.works
     outside = Outside(works, OPERATOR, 0)
     embeddings = outside.the(Embeddings)  # type: ignore[type-abstract]
-    vectors = index.load_vectors(outside)
+    vectors = index.load_vectors(outside) if embeddings.ready() else Vectors()
 
     def by_words(question: Question) -> list[Hit]:
-        found = works.read(lambda work: work.index.by_words(terms_of(question.text), Scope(), 200), OPERATOR)
+        found = works.read(lambda work: work.index.by_words(terms_of(question.text), Scope(), CANDIDATES), OPERATOR)
         return [hit for hit, _ in found]
 
     def by_meaning(question: Question) -> list[Hit]:
-        near = [digest for digest, _ in vectors.nearest(embeddings.embed([question.text])[0], 200, None)]
+        near = [digest for digest, _ in vectors.nearest(embeddings.embed([question.text])[0], CANDIDATES, None)]
         place = {digest: number for number, digest in enumerate(near)}
         hits = works.read(lambda work: work.index.by_digest(near, Scope()), OPERATOR)
         return sorted(hits, key=lambda hit: (place[hit.digest], hit.id))
@@ -150,15 +249,17 @@ def _ways(floor: Shopfloor) -> dict[str, Finder]:
         defining = works.read(lambda work: work.index.by_name(symbol, Scope(), 10), OPERATOR) if symbol else []
         return [each.hit for each in rank(question.text, words, meaning, defining, Circumstances(0))]
 
-    return {
-        "words alone": by_words,
-        "words with rules": lambda question: ranked(question, by_words(question), []),
-        "vectors alone": by_meaning,
-        "fused": lambda question: ranked(question, by_words(question), by_meaning(question)),
+    ways: dict[str, Finder] = {
+        "words": by_words,
+        "words, rules": lambda question: ranked(question, by_words(question), []),
     }
+    if len(vectors):
+        ways["vectors"] = by_meaning
+        ways["fused"] = lambda question: ranked(question, by_words(question), by_meaning(question))
+    return ways
 
 
-def _judged(what: str, finder: Finder, questions: Sequence[Question]) -> Row:
+def _judgement(what: str, finder: Finder, questions: Sequence[Question]) -> Row:
     places = [_place(finder(question)[:10], question) for question in questions]
     found = [place for place in places if place is not None]
     count = max(1, len(questions))
@@ -173,41 +274,14 @@ def _judged(what: str, finder: Finder, questions: Sequence[Question]) -> Row:
 
 def _place(hits: Sequence[Hit], question: Question) -> int | None:
     for place, hit in enumerate(hits):
-        if hit.ref == question.path and hit.name and hit.start_line <= question.line <= hit.end_line:
+        whole = hit.source != "code"
+        if hit.ref == question.path and (whole or (hit.name and hit.start_line <= question.line <= hit.end_line)):
             return place
     return None
 
 
-def _commits(root: Path, quick: bool) -> list[Row]:
-    """commit subject → commit body, over this repository's own history."""
-    pairs = commits(CHECKOUT, 40 if quick else 400)
-    if len(pairs) < 2:
-        return []
-    with _floor(root) as floor:
-        ids = [
-            floor.call("context", "record_discovery", {"type": "pattern", "content": body[:10_000]})["id"]
-            for _, body in pairs
-        ]
-        floor.index(lambda *_: None)
-        places = []
-        for (subject, _), wanted in zip(pairs, ids, strict=True):
-            body = floor.call(
-                "context", "context_search", {"query": (subject + "   ")[:500], "type": "pattern", "limit": 10}
-            )
-            found = [result["id"] for result in body["results"]]
-            places.append(found.index(wanted) if wanted in found else None)
-    hit = [place for place in places if place is not None]
-    return [
-        {
-            "what": "commit subject → body, fused",
-            "questions": len(pairs),
-            "MRR@10": round(sum(1 / (place + 1) for place in hit) / len(pairs), 4),
-            "NDCG@10": round(sum(1 / math.log2(place + 2) for place in hit) / len(pairs), 4),
-            "recall@10": round(len(hit) / len(pairs), 4),
-        }
-    ]
-
-
 if __name__ == "__main__":
-    for row in run(quick=False):
-        print(json.dumps(row, ensure_ascii=False), flush=True)
+    parser = argparse.ArgumentParser(prog="python -m bench.context", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="by words alone, some questions")
+    for each in rows(parser.parse_args().quick):
+        print(json.dumps(each, ensure_ascii=False), flush=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bench import calls, doors, further
 from bench.calls import BARE, IN_PROCESS
@@ -83,3 +85,22 @@ def of_starting(seconds: dict[str, float]) -> list[Goal]:
         Goal("first start to ready", seconds["ready"], "s", at_most=1.5),
         Goal("shopfloor --help", seconds["help"], "s", at_most=0.3),
     ]
+
+
+_OF_CONTEXT = (
+    ("first index by words", "s per 500", "s for 500 files", 2.0),
+    ("context_search", "p95 ms", "ms, p95", 30.0),
+    ("read_file", "p95 ms", "ms, p95", 5.0),
+    ("grep_codebase", "× plain rg", "× plain rg", 1.5),
+)
+
+
+def of_context(rows: Sequence[Mapping[str, Any]]) -> list[Goal]:
+    """The goals of the context toolset that this run has figures for."""
+    known = {row["what"]: row for row in rows}
+    found = [
+        Goal(what, known[what][column], unit, at_most=most) for what, column, unit, most in _OF_CONTEXT if what in known
+    ]
+    if (fused := known.get("docstring → function, fused")) is not None:
+        found.append(Goal("docstring → function, fused", fused["MRR@10"], "MRR@10", at_least=0.6))
+    return found

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import hashlib
+import re
 import subprocess
 import sys
+import textwrap
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "bench"
+CHANGELOGS = Path("/usr/share/doc")
+ENOUGH = 400
 PACKAGES = ("networkx==3.4.2", "werkzeug==3.1.3", "rich==14.0.0")
+
+_COMMIT = re.compile(r"^commit [0-9a-f]{40}.*\n", re.MULTILINE)
+_TRAILER = re.compile(r"[A-Z][\w-]+-(by|[Bb]y|[Ii]d|[Oo]f): |(Bug|Fixes|Closes|Part-of|Cc): |\(cherry picked from")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +96,45 @@ def _half(path: str, text: str) -> bool:
     return hashlib.sha256(f"{path}\n{text}".encode()).digest()[0] % 2 == 1
 
 
-def commits(repository: Path, most: int = 400) -> list[tuple[str, str]]:
-    """Subjects and bodies of commits that have both, newest first."""
-    command = ["git", "-C", str(repository), "log", f"--max-count={most * 4}", "--format=%s%x00%b%x01"]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    pairs = [tuple(entry.strip().split("\0", 1)) for entry in text.split("\1") if "\0" in entry]
-    return [(subject, body.strip()) for subject, body in pairs if len(body.split()) > 10][:most]
+def changes(repository: Path, most: int) -> list[tuple[str, str]]:
+    """Subjects and bodies of commits, each subject once: of this repository's own history when it is long enough, else
+    of the histories that come with the system's packages as their changelogs. Only the test half is given."""
+    own = _commits(repository)
+    pairs = own if len(own) >= ENOUGH else [*own, *_changelogs(CHANGELOGS)]
+    known: dict[str, str] = {}
+    for subject, body in pairs:
+        known.setdefault(subject, body)
+    asked = [(subject, body) for subject, body in known.items() if _half(subject, body)]
+    asked.sort(key=lambda pair: hashlib.sha256(pair[0].encode()).digest())
+    return asked[:most]
+
+
+def _commits(repository: Path) -> list[tuple[str, str]]:
+    command = ["git", "-C", str(repository), "log", "--max-count=20000", "--format=%s%x00%b%x01"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    entries = (entry.strip().partition("\0") for entry in done.stdout.split("\1"))
+    return [(subject, body) for subject, _, rest in entries if _telling(subject, body := _prose(rest))]
+
+
+def _changelogs(folder: Path) -> list[tuple[str, str]]:
+    """Changelogs that are a history in git's own form, oldest name first, each history once."""
+    pairs, seen = [], set()
+    for path in sorted(folder.glob("*/changelog.gz")):
+        text = gzip.decompress(path.read_bytes()).decode(errors="replace")
+        if not text.startswith("commit ") or (digest := hashlib.sha256(text.encode()).digest()) in seen:
+            continue
+        seen.add(digest)
+        for entry in _COMMIT.split(text)[1:]:
+            subject, _, body = textwrap.dedent(entry.partition("\n\n")[2]).strip().partition("\n")
+            if _telling(subject, body := _prose(body)):
+                pairs.append((subject, body))
+    return pairs
+
+
+def _prose(body: str) -> str:
+    """A body without its trailers."""
+    return "\n".join(line for line in body.strip().split("\n") if not _TRAILER.match(line)).strip()
+
+
+def _telling(subject: str, body: str) -> bool:
+    return len(subject.split()) >= 3 and len(subject) <= 500 and len(body.split()) > 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from bench import calls, doors
 from bench.calls import key
@@ -44,6 +45,16 @@ def _cell(samples: Samples, engine: str, kind: str, way: str, count: int) -> str
     ours = samples[key(engine, kind, way, count)]
     base = samples[key(calls.BARE, "echo", way if way.startswith("MCP") else doors.DOORS[2], count)]
     return f" │ {rate(ours):9,.0f} {cpu(ours):8,.0f} {times_the_rate(ours, base):10.2f}"
+
+
+def listed(title: str, rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Rows of figures as they are, one a line; nothing where there are none."""
+    lines = [f"  {row['what']:36} {_facts(row)}" for row in rows]
+    return ["\n".join([title, *lines])] if rows else []
+
+
+def _facts(row: dict[str, Any]) -> str:
+    return "   ".join(f"{name} {value}" for name, value in row.items() if name != "what")
 
 
 def judged(goals: Iterable[Goal]) -> str:

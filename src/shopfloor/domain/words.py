@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-_CAMEL = re.compile(r"\b(?:\w*[a-z0-9][A-Z]\w*|[A-Z]{2,}[a-z]\w*)\b")
+_CAPITAL = re.compile(r"\b[^\WA-Z]*+[A-Z]\w*")
+_CAMEL = re.compile(r"\w*[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
 _SEAM = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+")
 _WORD = re.compile(r"[^\W_]+")
 _SYMBOL = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*(?:\(\))?")
@@ -125,7 +126,7 @@ def parts_of(identifier: str) -> tuple[str, ...]:
 
 def spread(text: str) -> str:
     """The text followed by the parts of its compound identifiers, for an index that cannot split them itself."""
-    compounds = _CAMEL.findall(text)
+    compounds = [word for word in _CAPITAL.findall(text) if _CAMEL.match(word)]
     return text if not compounds else f"{text} {' '.join(' '.join(parts_of(each)) for each in compounds)}"
 
 
@@ -148,5 +149,11 @@ def symbol_in(query: str) -> str | None:
     if not _SYMBOL.fullmatch(text):
         return None
     name = text.removesuffix("()")
-    telling = "_" in name or "." in name or "::" in name or _CAMEL.search(name) or text.endswith("()")
+    telling = (
+        "_" in name
+        or "." in name
+        or "::" in name
+        or any(map(_CAMEL.match, _CAPITAL.findall(name)))
+        or text.endswith("()")
+    )
     return name if telling or name.isidentifier() else None

@@ -6,6 +6,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -80,19 +81,31 @@ def refresh(
     try:
         if look or not tree.pending:
             _compare(outside, tree, thoroughly=thoroughly)
-        batch: list[tuple[Filed, list[Passage]]] = []
-        while tree.pending and time.monotonic() < deadline:
-            path = tree.pending.pop()
-            batch.append(_filed(outside, path, tree.looks[path]))
-            if sum(len(passages) for _, passages in batch) >= BATCH:
-                _keep(outside, tree, batch)
-                batch = []
-                progress(tree.total - len(tree.pending), tree.total)
-        _keep(outside, tree, batch)
+        if tree.pending:
+            _index(outside, tree, deadline, progress)
         progress(tree.total - len(tree.pending), tree.total)
         return Freshness(tree.total, len(tree.pending))
     finally:
         tree.turn.release()
+
+
+def _index(outside: Outside, tree: Tree, deadline: float, progress: Progress) -> None:
+    """Index what is pending, until then. While one batch is written, the next is read."""
+    batch: list[tuple[Filed, list[Passage]]] = []
+    with ThreadPoolExecutor(1, thread_name_prefix="shopfloor-index") as hand:
+        writing: Future[None] | None = None
+        while tree.pending and time.monotonic() < deadline:
+            path = tree.pending.pop()
+            batch.append(_filed(outside, path, tree.looks[path]))
+            if sum(len(passages) for _, passages in batch) >= BATCH:
+                if writing is not None:
+                    writing.result()
+                    progress(tree.total - len(tree.pending) - len(batch), tree.total)
+                writing = hand.submit(_keep, outside, tree, batch)
+                batch = []
+        if writing is not None:
+            writing.result()
+    _keep(outside, tree, batch)
 
 
 def _compare(outside: Outside, tree: Tree, *, thoroughly: bool) -> None:
