@@ -35,6 +35,7 @@ _LATE = 10 * MINUTE
 _MANY = 500
 _QUEUED = 1000
 _MOMENT = 2.0
+_TELLING = 0.1
 _LONG = 30.0
 _PAGE = 5000
 _OVERLAP = 1000
@@ -76,7 +77,7 @@ def refresh(
     """
     tree = outside.the(Tree)
     deadline = time.monotonic() + seconds
-    if not tree.turn.acquire(timeout=patience):
+    if not _took_turn(tree, patience, progress):
         return Freshness(tree.total, max(1, len(tree.pending)))
     try:
         if look or not tree.pending:
@@ -87,6 +88,16 @@ def refresh(
         return Freshness(tree.total, len(tree.pending))
     finally:
         tree.turn.release()
+
+
+def _took_turn(tree: Tree, patience: float, progress: Progress) -> bool:
+    """Whether it is this one's turn; while another has it, how far that one is."""
+    until = time.monotonic() + patience
+    while not tree.turn.acquire(timeout=min(_TELLING, max(0.0, until - time.monotonic()))):
+        progress(tree.total - len(tree.pending), tree.total)
+        if time.monotonic() >= until:
+            return False
+    return True
 
 
 def _index(outside: Outside, tree: Tree, deadline: float, progress: Progress) -> None:

@@ -120,9 +120,22 @@ def bring_up_to_date(outside: Outside) -> Freshness:
         outside,
         seconds,
         patience=_PATIENCE,
-        progress=lambda done, total: outside.progress(done, total, "Indexing files"),
+        progress=_telling(outside),
     )
     return replace(freshness, written=index.catch_up(outside, _WRITTEN_SECONDS))
+
+
+def _telling(outside: Outside) -> index.Progress:
+    """What tells the caller how many files are indexed: more each time, as progress has to be."""
+    told = 0
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        if done > told:
+            told = done
+            outside.progress(done, total, "Indexing files")
+
+    return tell
 
 
 def _ask_for_the_rest(tree: Tree, freshness: Freshness, embedded: tuple[int, int] | None) -> None:
