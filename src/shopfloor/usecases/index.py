@@ -59,7 +59,9 @@ class Freshness:
 
     @property
     def percentage(self) -> int:
-        return 100 if not self.files else max(0, min(100, (self.files - self.changed) * 100 // self.files))
+        if not self.files:
+            return 0 if self.changed else 100
+        return max(0, min(100, (self.files - self.changed) * 100 // self.files))
 
 
 def refresh(

@@ -114,7 +114,8 @@ def bring_up_to_date(outside: Outside) -> Freshness:
     """How fresh the index is, after what little had changed was put into it."""
     tree = outside.the(Tree)
     if tree.large:
-        return Freshness(tree.total, len(tree.pending) or int(tree.stirred), index.catch_up(outside, _WRITTEN_SECONDS))
+        changed = len(tree.pending) or int(tree.stirred or not tree.total)  # no total: it is still being looked at
+        return Freshness(tree.total, changed, index.catch_up(outside, _WRITTEN_SECONDS))
     seconds = _REFRESH_SECONDS if tree.known else _FIRST_SECONDS
     freshness = index.refresh(
         outside,
