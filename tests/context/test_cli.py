@@ -51,9 +51,35 @@ def test_matches_are_printed(shop):
 
 
 def test_a_refusal_exits_with_one(shop):
-    code, text = shop("read", ".env")
+    code, text = shop("read", ".env", "--json")
     assert (code, json.loads(text)["error"]) == (1, "Permission denied")
     assert shop("grep", "[")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["read", ".env"], "shopfloor: Permission denied: .env\n"),
+        (["read", "index.ts"], "shopfloor: File not found: index.ts\n  Did you mean src/index.ts?\n"),
+        (["read", "src/index.ts", "--from", "9"], "shopfloor: Invalid parameters: 'startLine' is beyond the last line, 1\n"),
+        (["search", "ab"], "shopfloor: Query must be at least 3 characters\n"),
+        (["grep", "("], "shopfloor: Invalid regex pattern: (: unclosed group\n"),
+        (["grep", "x", "--limit", "0"], "shopfloor: Invalid parameters: 'limit': input should be greater than or equal to 1\n"),
+    ],
+)  # fmt: skip
+def test_a_refusal_is_said_to_people_in_a_sentence(shop, project: Path, arguments: list[str], said: str):
+    shop("index")
+    result = CliRunner().invoke(app, [*arguments, "--project", str(project)], env={"SHOPFLOOR_EMBEDDINGS": "off"})
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(said)
+
+
+def test_a_file_whose_imports_cannot_be_read_is_printed_all_the_same(shop, project: Path):
+    result = CliRunner().invoke(
+        app, ["read", "broken.ts", "--deps", "--project", str(project)], env={"SHOPFLOOR_EMBEDDINGS": "off"}
+    )
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (1, "const a = 1;")
+    assert result.stderr.startswith("shopfloor: Failed to parse imports: broken.ts: ")
 
 
 def test_the_model_says_whether_it_is_there(shop, tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -99,12 +100,25 @@ def show_model(settings: Settings, as_json: AsJson = False) -> None:
 
 
 def _print(answer: Any, as_json: bool, readable: Any) -> None:
-    if answer.error is not None or as_json:
+    if as_json:
         print(answer.text)
-    else:
+    elif answer.error is None:
         print(readable(answer.body))
+    else:
+        if "file" in answer.body:  # it could be read, if not what it imports
+            print(_lines(answer.body["file"]["content"]))
+        print(_refusal(answer.body), file=sys.stderr)
     if answer.error is not None:
         raise typer.Exit(1)
+
+
+def _refusal(body: dict[str, Any]) -> str:
+    """A refusal as every command says it: what is wrong, and what to do."""
+    details = body.get("details", body.get("message"))
+    wrong = [each["problem"] for each in details] if isinstance(details, list) else [details] if details else []
+    about = [body[key] for key in ("path", "pattern") if key in body]
+    said = f"shopfloor: {': '.join([body['error'], *about, *wrong])}"
+    return "\n".join(printable(line) for line in [said, *([f"  {body['hint']}"] if "hint" in body else [])])
 
 
 def _found(body: dict[str, Any]) -> str:
