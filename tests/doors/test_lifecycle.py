@@ -205,9 +205,10 @@ def test_a_server_stops_in_time_with_a_hundred_callers_waiting(fresh: Callable[.
 
 
 def test_a_call_that_cannot_be_ended_does_not_keep_the_server(tmp_path: Path):
+    answers: list[httpx2.Response] = []
     with serving(tmp_path, program=WITH_FIXTURES) as server:
         stuck = threading.Thread(
-            target=lambda: _ignore(lambda: server.call("mcp__fixture__hold", {"gate": "/nowhere"}))
+            target=lambda: answers.append(server.call("mcp__fixture__hold", {"gate": "/nowhere"}))
         )
         stuck.start()
         until(lambda: server.count("decision", "process IS NOT NULL") == 1)
@@ -216,6 +217,10 @@ def test_a_call_that_cannot_be_ended_does_not_keep_the_server(tmp_path: Path):
         print(f"stopped with a stuck call after {seconds:.2f} s")
         assert (code, seconds < 30) == (0, True)
         stuck.join(PATIENCE)
+        (cut,) = answers
+        assert (cut.status_code, cut.headers["retry-after"]) == (503, "1")
+        assert cut.json()["error"]["code"] == "TRANSIENT_ERROR"
+        assert "Traceback" not in server.log.read_text()
         assert server.count("decision", f"id = {made.json()['data']['logId'].removeprefix('log-')}") == 1
 
 
