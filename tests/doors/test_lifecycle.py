@@ -207,9 +207,7 @@ def test_a_server_stops_in_time_with_a_hundred_callers_waiting(fresh: Callable[.
 def test_a_call_that_cannot_be_ended_does_not_keep_the_server(tmp_path: Path):
     answers: list[httpx2.Response] = []
     with serving(tmp_path, program=WITH_FIXTURES) as server:
-        stuck = threading.Thread(
-            target=lambda: answers.append(server.call("mcp__fixture__hold", {"gate": "/nowhere"}))
-        )
+        stuck = threading.Thread(target=lambda: answers.append(server.call("mcp__fixture__hold", {"gate": "/nowhere"})))
         stuck.start()
         until(lambda: server.count("decision", "process IS NOT NULL") == 1)
         made = server.call(LOG_DECISION, DECISION)
