@@ -221,6 +221,7 @@ class _Protocol(HttpToolsProtocol):
 
     _pending = 0
     _in_head = False
+    _in_body = False
     _arriving = True
     _late: asyncio.TimerHandle | None = None
 
@@ -252,16 +253,16 @@ class _Protocol(HttpToolsProtocol):
             self._late = None
 
     def _too_late(self) -> None:
-        if self._in_head or (self.cycle is not None and not self.cycle.response_started):
+        if self._in_head or (self._in_body and not self.cycle.response_started):
             self.transport.write(_TOO_LATE)
         self.transport.close()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._pending, self._in_head, self._arriving = 0, True, True
+        self._pending, self._in_head, self._in_body, self._arriving = 0, True, False, True
 
     def on_headers_complete(self) -> None:
-        self._pending, self._in_head = 0, False
+        self._pending, self._in_head, self._in_body = 0, False, True
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
