@@ -264,9 +264,16 @@ def test_what_a_killed_server_left_open_is_closed_and_nothing_else(fresh: Callab
         )
         try:
             assert other.stdin is not None
+            assert other.stdout is not None
             call = {"name": WAIT, "arguments": {"topic": "never", "seconds": 600}}
             params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-            for line in (request("initialize", params)[0], request("tools/call", call, id=2)[0]):
+            other.stdin.write(json.dumps(request("initialize", params)[0]).encode() + b"\n")
+            other.stdin.flush()
+            assert b"serverInfo" in other.stdout.readline()  # only then may a client go on
+            for line in (
+                {"jsonrpc": "2.0", "method": "notifications/initialized"},
+                request("tools/call", call, id=2)[0],
+            ):
                 other.stdin.write(json.dumps(line).encode() + b"\n")
             other.stdin.flush()
             until(lambda: _open(server) == 4)
