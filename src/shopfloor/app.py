@@ -236,6 +236,8 @@ class Floor:
     def may(self, toolset: Toolset, caller: Principal, tool: str) -> bool:
         """Whether the caller may use the tool."""
         if toolset is factory.toolset:
+            if caller.kind is Kind.RUN:
+                return tool.startswith(permissions.FOR_RUNS)
             return caller.kind is Kind.AGENT and tool in self.rights.get(caller.role, ())
         return toolset.may(caller, tool)
 
@@ -267,6 +269,10 @@ class Floor:
             case Kind.USER:
                 return Principal(Kind.USER, LOCAL)
         return actor
+
+    def guides(self, toolset: Toolset, caller: Principal) -> bool:
+        """Whether a toolset's instructions are meant for the caller: a run goes by those of its own."""
+        return caller.kind is not Kind.RUN or toolset.acts_as in (None, Kind.RUN)
 
     def administer(self, fn: Callable[[Work], T]) -> T:
         """Do something that only the operator may do, in one work. It counts at once: nobody is remembered."""

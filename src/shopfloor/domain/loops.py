@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from shopfloor.domain.mail import Mail
 from shopfloor.domain.tasks import PRIORITIES, State
 from shopfloor.errors import InvalidInput, NotFound
 
@@ -132,6 +133,15 @@ class Message:
     sender: str
     body: str
     created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a prompt carries of what others wrote, and whether there is more for the next one."""
+
+    messages: tuple[Message, ...] = ()
+    mails: tuple[Mail, ...] = ()
+    more: bool = False
 
 
 def task_id(number: int) -> str:

@@ -45,14 +45,19 @@ class Runs:
         return added == 1
 
     def get(self, name: str) -> Run:
+        run = self.find(name)
+        if run is None:
+            raise RunNotFound(run=name, hint="See which there are: shopfloor runs")
+        return run
+
+    def find(self, name: str) -> Run | None:
+        """The run, if there is one of that name."""
         row = self._connection.one(
             f"SELECT {_RUN} FROM run WHERE workspace = :workspace AND name = :name",
             workspace=self._workspace,
             name=name,
         )
-        if row is None:
-            raise RunNotFound(run=name, hint="See which there are: shopfloor runs")
-        return _run(row)
+        return None if row is None else _run(row)
 
     def held(self, name: str, now: int) -> Run:
         """The run; whoever changes it or its tasks at the same time goes after this work."""
@@ -265,23 +270,26 @@ class RunTalk:
             now=now,
         )
 
-    def tell(self, run: str, iteration: int) -> list[Message]:
-        """What has to stand in the prompt of this iteration; it counts as told from now on."""
-        self._connection.execute(
-            "UPDATE run_message SET told_in = :iteration WHERE workspace = :workspace AND run = :run"
-            " AND told_in IS NULL",
-            workspace=self._workspace,
-            run=run,
-            iteration=iteration,
-        )
+    def untold(self, run: str, since: int, limit: int) -> list[Message]:
+        """What no prompt of an iteration before this one has told, oldest first."""
         rows = self._connection.all(
             "SELECT number, sender, body, created_at FROM run_message WHERE workspace = :workspace AND run = :run"
-            " AND told_in = :iteration ORDER BY number",
+            " AND (told_in IS NULL OR told_in >= :since) ORDER BY number LIMIT :limit",
             workspace=self._workspace,
             run=run,
-            iteration=iteration,
+            since=since,
+            limit=limit,
         )
         return [Message(*row) for row in rows]
+
+    def told(self, number: int, iteration: int) -> None:
+        """A prompt of this iteration has told it."""
+        self._connection.execute(
+            "UPDATE run_message SET told_in = :iteration WHERE workspace = :workspace AND number = :number",
+            workspace=self._workspace,
+            number=number,
+            iteration=iteration,
+        )
 
 
 def _run(row: Row) -> Run:

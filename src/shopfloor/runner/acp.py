@@ -44,6 +44,7 @@ SERVER = "shopfloor"
 
 _CHUNK = 256 * 1024
 _NO_LEAVE = -32000
+_PROMPT = "session/prompt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,11 @@ class Agent:
     can_load: bool = False
     name: str = ""
 
+    @property
+    def prompted(self) -> asyncio.Event:
+        """Set as soon as the prompt of this turn was handed over."""
+        return self._lines.prompted
+
     async def initialize(self) -> None:
         """Agree on the protocol."""
         request = InitializeRequest(
@@ -136,7 +142,7 @@ class Agent:
         """The agent's answer at the end of its turn."""
         self._lines.begin_turn()
         request = PromptRequest(session_id=session, prompt=[TextContentBlock(type="text", text=text)])
-        return await self._ask("session/prompt", request, None)
+        return await self._ask(_PROMPT, request, None)
 
     async def cancel(self, session: str) -> None:
         """Ask the agent to end its turn."""
@@ -245,6 +251,7 @@ class Lines:
     trouble: str | None = None
     ended: bool = False
     nonsense: int = 0
+    prompted: asyncio.Event = field(default_factory=asyncio.Event)
     _ready: deque[dict[str, Any]] = field(default_factory=deque)
     _parts: list[bytes] = field(default_factory=list)
     _line: int = 0
@@ -252,10 +259,13 @@ class Lines:
 
     def begin_turn(self) -> None:
         self._turn = 0
+        self.prompted.clear()
 
     async def send(self, message: dict[str, Any]) -> None:
         self.writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
         await self.writer.drain()
+        if message.get("method") == _PROMPT:
+            self.prompted.set()
 
     async def receive(self) -> dict[str, Any] | None:
         """The next message that is not news; nothing when the agent has closed its output."""

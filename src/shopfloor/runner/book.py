@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from shopfloor.domain.loops import Iteration, Message, Request, Run, RunState, Wanted, spell, task_id, topic
+from shopfloor.domain.loops import Iteration, Request, Run, RunState, Told, Wanted, spell, task_id, topic
 from shopfloor.domain.tasks import BoardKind, State, Task
 from shopfloor.errors import Unavailable
 from shopfloor.repositories.work import Work
@@ -51,8 +51,12 @@ class Book:
     async def next_number(self) -> int:
         return await self._read(lambda work: loops.next_number(work, self.name))
 
-    async def begin(self, number: int, *, retold: bool) -> tuple[Iteration, list[Message]]:
+    async def begin(self, number: int, *, retold: bool) -> tuple[Iteration, Told]:
         return await self._write(loops.begin_iteration, number, retold=retold)
+
+    async def told(self, number: int, told: Told) -> None:
+        """Write down that the agent has the prompt of this iteration, and what it carries."""
+        await self._write(loops.told, number, told)
 
     async def opened(self, session: str) -> None:
         """Remember the agent's name for the conversation."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shopfloor.domain.loops import Iteration, Run, RunState, Wanted, spell, task_id
+from shopfloor.domain.loops import Iteration, Run, RunState, Told, Wanted, spell, task_id
 from shopfloor.domain.tasks import State
 from shopfloor.domain.times import SECOND
 from shopfloor.runner import hooks, permissions, verification
@@ -52,6 +52,7 @@ class Drive:
     session: str | None = None
     iteration: Iteration | None = None
     prompt: str = ""
+    told: Told = field(default_factory=Told)
     usage: Usage = field(default_factory=Usage)
     watch: Stopwatch = field(default_factory=Stopwatch)
     before: Dirty = field(default_factory=dict)

@@ -188,7 +188,7 @@ async def greet(drive: Drive) -> At:
 async def prepare(drive: Drive) -> At:
     """The iteration is under way in the store, and its prompt is written."""
     number = await drive.book.next_number()
-    drive.iteration, messages = await drive.book.begin(number, retold=bool(drive.retold))
+    drive.iteration, drive.told = await drive.book.begin(number, retold=bool(drive.retold))
     drive.run = await drive.book.run()
     drive.usage, drive.watch, drive.outcome, drive.failure = Usage(), Stopwatch(), "ended", None
     drive.cancelling = False
@@ -202,16 +202,14 @@ async def prepare(drive: Drive) -> At:
             "session": drive.name,
             "iteration": str(number),
             "spec": drive.run.spec,
-            "extra": "\n\n".join(
-                await _extra(drive, number, [f"{each.sender} says: {each.body}" for each in messages])
-            ),
+            "extra": "\n\n".join(await _extra(drive, number)),
             **await drive.book.material(),
         },
     )
     return At.OPEN
 
 
-async def _extra(drive: Drive, number: int, messages: list[str]) -> list[str]:
+async def _extra(drive: Drive, number: int) -> list[str]:
     """What this prompt says beyond the usual."""
     assert drive.iteration is not None
     parts = [drive.options.extra] if drive.options.extra else []
@@ -222,7 +220,7 @@ async def _extra(drive: Drive, number: int, messages: list[str]) -> list[str]:
     if drive.retold:
         parts.append(prompt.STANDSTILL.format(count=drive.retold))
     told, drive.to_tell = drive.to_tell, []
-    return [*parts, *told, *messages]
+    return [*parts, *told, *prompt.words_of_others(drive.told, "factory" in drive.settings.run_toolsets)]
 
 
 async def open_session(drive: Drive) -> At:
@@ -239,7 +237,9 @@ async def open_session(drive: Drive) -> At:
 async def turn(drive: Drive) -> At:
     """The agent has worked until its turn ended, by itself or because its time was up."""
     assert drive.agent is not None and drive.session is not None
-    answering = asyncio.create_task(drive.agent.prompt(drive.session, drive.prompt))
+    agent = drive.agent
+    answering = asyncio.create_task(agent.prompt(drive.session, drive.prompt))
+    recording = asyncio.create_task(_record(drive, agent.prompted))
     try:
         drive.in_turn.set()
         while not answering.done():
@@ -256,7 +256,19 @@ async def turn(drive: Drive) -> At:
         answering.cancel()
         with contextlib.suppress(asyncio.CancelledError, ShopfloorError):
             await answering
+        if not agent.prompted.is_set():
+            recording.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await recording
     return At.CLOSE
+
+
+async def _record(drive: Drive, prompted: asyncio.Event) -> None:
+    """Write down what the prompt carries, once the agent has it."""
+    assert drive.iteration is not None
+    await prompted.wait()
+    if drive.told.messages or drive.told.mails:
+        await drive.book.told(drive.iteration.number, drive.told)
 
 
 def _interrupting(drive: Drive) -> str | None:

@@ -27,10 +27,12 @@ from shopfloor.domain.loops import (
     RunState,
     RunSteered,
     RunTaskChanged,
+    Told,
     Wanted,
     spell,
     task_id,
 )
+from shopfloor.domain.mail import BODY_LIMIT, Mail, run_party
 from shopfloor.domain.tasks import DEFAULT_PRIORITY, BoardKind, IllegalMove, State, Task, TaskNotFound
 from shopfloor.errors import InvalidInput, NotFound, WrongState
 from shopfloor.repositories.tasks import Tasks
@@ -40,6 +42,10 @@ from shopfloor.usecases import identity, processes, tasks
 WITHDRAWN = "withdrawn"
 """The answer to a question that no longer matters."""
 
+TOLD_LIMIT = BODY_LIMIT
+"""Characters that a prompt carries of what others wrote; a single longer text still goes whole."""
+
+_TOLD = 50
 _TASK = re.compile(rf"(?:{loops.TASK_PREFIX})?([0-9]{{1,18}})", re.IGNORECASE)
 _PAGE = 200
 
@@ -366,8 +372,8 @@ def next_number(work: Work, name: str) -> int:
     return run.iteration if cut_off else run.iteration + 1
 
 
-def begin_iteration(work: Work, name: str, number: int, *, retold: bool) -> tuple[Iteration, list[Message]]:
-    """The iteration, under way, and what people have said to it."""
+def begin_iteration(work: Work, name: str, number: int, *, retold: bool) -> tuple[Iteration, Told]:
+    """The iteration, under way, and what others have written to it."""
     run = work.runs.held(name, work.now)
     if number != run.iteration:
         last = work.runs.iteration(name, run.iteration)
@@ -377,12 +383,44 @@ def begin_iteration(work: Work, name: str, number: int, *, retold: bool) -> tupl
     iteration = work.runs.open_iteration(name, number, work.now)
     work.runs.change_iteration(name, number, retold=int(retold), failure=None)
     work.tell(RunSteered(run=name))
-    return iteration, told(work, name, number)
+    return iteration, to_tell(work, name, iteration)
 
 
-def told(work: Work, name: str, iteration: int) -> list[Message]:
-    """What the prompt of an iteration carries from people; told once, and again only when the iteration is redone."""
-    return work.run_talk.tell(name, iteration)
+def to_tell(work: Work, name: str, iteration: Iteration) -> Told:
+    """What the prompt of an iteration carries of what others wrote: people's words first, then mail, as much as fits.
+    It is told once, and again when an agent failed over it or the iteration is redone: rather twice than lost."""
+    first = iteration
+    for earlier in work.runs.iterations(name, _PAGE, before=iteration.number):
+        if earlier.outcome != "failed":
+            break
+        first = earlier
+    again = first is not iteration or iteration.attempts > 1
+    messages = work.run_talk.untold(name, first.number, _TOLD + 1)
+    mails = work.mail.to_show(run_party(name), first.started_at if again else None, _TOLD + 1)
+    return _fitting(messages, mails)
+
+
+def _fitting(messages: Sequence[Message], mails: Sequence[Mail]) -> Told:
+    everything: list[Message | Mail] = [*messages, *mails]
+    kept: list[Message | Mail] = []
+    size = 0
+    for each in everything:
+        size += len(each.body)
+        if kept and (size > TOLD_LIMIT or len(kept) == _TOLD):
+            break
+        kept.append(each)
+    return Told(
+        tuple(each for each in kept if isinstance(each, Message)),
+        tuple(each for each in kept if isinstance(each, Mail)),
+        more=len(kept) < len(everything),
+    )
+
+
+def told(work: Work, name: str, number: int, told: Told) -> None:
+    """The agent has the prompt of this iteration, and with it what others wrote: mail counts as delivered now."""
+    for message in told.messages:
+        work.run_talk.told(message.number, number)
+    work.mail.deliver(run_party(name), [mail.id for mail in told.mails], work.now)
 
 
 def end_iteration(
