@@ -122,7 +122,6 @@ CATCH_ALLS = {
     "store/postgres.py": (3, "a lost transaction is told from a failed one; a thread must live"),
     "store/sqlite_writer.py": (3, "callers must be answered, and the thread must live"),
     "store/listeners.py": (1, "a listener's failure is its own"),
-    "runner/files.py": (1, "a half written file is removed, and it is raised again"),
     "runner/processes.py": (1, "a half started process is ended, and it is raised again"),
 }
 

@@ -115,6 +115,12 @@ class Floor:
         return self.works.rules.agent_types
 
     @property
+    def files(self) -> Files:
+        """The way to the project's files."""
+        files: Files = self.works.gateways[Files]
+        return files
+
+    @property
     def profile(self) -> list[Toolset]:
         """The toolsets that /mcp and /mcp/execute serve."""
         return [self.toolsets[name] for name in self.settings.profile]

@@ -330,6 +330,7 @@ class Turn:
             "outside": self.agent.ask("fs/read_text_file", sessionId=self.session, path="/etc/hostname"),
             "up": self.agent.ask("fs/read_text_file", sessionId=self.session, path=f"{root}/../x"),
             "link": self.agent.ask("fs/read_text_file", sessionId=self.session, path=f"{root}/link"),
+            "missing": self.agent.ask("fs/read_text_file", sessionId=self.session, path=f"{root}/missing.txt"),
             "data": self.agent.ask("fs/read_text_file", sessionId=self.session, path=f"{root}/.shopfloor/shopfloor.db"),
         }
         journal("files", results)

@@ -202,6 +202,7 @@ def test_file_requests_go_through_the_gate(project: Project):
     assert files["line"] == {"content": "two\n"}
     for refused in ("secret", "outside", "up", "link", "data"):
         assert files[refused]["code"] == -32000, refused
+    assert files["missing"]["code"] == -32002
 
 
 def test_unknown_requests_of_the_agent_are_refused_in_good_manner(project: Project):

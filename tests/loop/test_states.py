@@ -16,7 +16,6 @@ from shopfloor.runner import states
 from shopfloor.runner.acp import Door
 from shopfloor.runner.book import Book
 from shopfloor.runner.drive import Drive, Ending
-from shopfloor.runner.files import ProjectFiles
 from shopfloor.runner.options import RunOptions
 from shopfloor.runner.states import MOVES, STATES, At
 from shopfloor.serving import Shopfloor
@@ -62,7 +61,7 @@ def drive_of(shopfloor: Shopfloor, behaviour: str = "good", **options: Any) -> D
         settings=shopfloor.settings,
         template="{{iteration}}|{{extra}}|{{tasks}}",
         door=Door("http://127.0.0.1:1/mcp", token),
-        files=ProjectFiles(shopfloor.settings.project, shopfloor.settings.data),
+        shopfloor=shopfloor,
         view=Seen(),
     )
 

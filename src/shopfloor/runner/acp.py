@@ -34,7 +34,7 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
-from shopfloor.errors import AgentFailed, Refused
+from shopfloor.errors import AgentFailed, NotFound, Refused
 from shopfloor.runner import processes
 from shopfloor.runner.processes import Child
 
@@ -44,6 +44,9 @@ SERVER = "shopfloor"
 
 _CHUNK = 256 * 1024
 _NO_LEAVE = -32000
+_NOT_THERE = -32002
+"""What the protocol calls a resource that is not found; agents make a new file then."""
+
 _PROMPT = "session/prompt"
 
 
@@ -228,7 +231,8 @@ async def _lawful(deed: Awaitable[Any]) -> Any:
     try:
         return await deed
     except Refused as error:
-        raise RequestError(_NO_LEAVE, error.message, {"hint": error.hint}) from None
+        code = _NOT_THERE if isinstance(error, NotFound) else _NO_LEAVE
+        raise RequestError(code, error.message, {"hint": error.hint}) from None
 
 
 def _asked(request: RequestPermissionRequest) -> PermissionAsked:

@@ -17,11 +17,11 @@ from shopfloor.runner.acp import Agent, Door, PermissionAsked
 from shopfloor.runner.book import Book
 from shopfloor.runner.budgets import Stopwatch, Usage
 from shopfloor.runner.changes import Dirty
-from shopfloor.runner.files import FileGate
 from shopfloor.runner.options import RunOptions
 from shopfloor.runner.permissions import ALLOW, ANSWERS, DENY
 from shopfloor.runner.processes import Outcome
 from shopfloor.runner.view import View
+from shopfloor.serving import Shopfloor
 from shopfloor.settings import Moment, Settings
 
 
@@ -44,7 +44,7 @@ class Drive:
     settings: Settings
     template: str
     door: Door
-    files: FileGate
+    shopfloor: Shopfloor
     view: View
     at: str = ""
     task: str = "-"
@@ -220,7 +220,7 @@ class Drive:
         return self.cancelling or self.ending is not None or not self.in_turn.is_set()
 
     async def read(self, path: str, line: int | None, limit: int | None) -> str:
-        text = await asyncio.to_thread(self.files.read, path)
+        text = await asyncio.to_thread(self.shopfloor.read_file, path)
         if line is None and limit is None:
             return text
         lines = text.splitlines(keepends=True)
@@ -228,7 +228,7 @@ class Drive:
         return "".join(lines[first : None if limit is None else first + limit])
 
     async def write(self, path: str, content: str) -> None:
-        await asyncio.to_thread(self.files.write, path, content)
+        await asyncio.to_thread(self.shopfloor.write_file, path, content)
         self.view.show("file_written", run=self.name, path=path)
 
     def updated(self, session: str, update: dict[str, Any]) -> None:
