@@ -353,6 +353,13 @@ class Turn:
             time.sleep(0.02)
         return self.good()
 
+    def proposes(self) -> str:
+        """Plan a task with a command that would prove it, then wait to be let go."""
+        if "planning iteration" not in self.text:
+            return self.patient()
+        self.tools.call("task-add", tasks=[{"content": "make one.txt\nAcceptance command: touch 'pro ved'"}])
+        return self.good()
+
     def gets_stuck(self) -> str:
         _, listed = self.tools.call("task-list")
         if listed.startswith("There are no tasks"):

@@ -20,9 +20,9 @@ from tests.loop.support import Project
 
 
 @pytest.fixture
-def floor(tmp_path: Path) -> Iterator[Shopfloor]:
+def floor(tmp_path: Path, database: str) -> Iterator[Shopfloor]:
     """A floor with the agent wim and the run r."""
-    with Shopfloor(Settings(project=tmp_path)) as floor:
+    with Shopfloor(Settings(project=tmp_path, database=database)) as floor:
         floor.hire("wim", "WORKER", with_token=False)
         floor.floor.administer(lambda work: loops.create(work, "r", spec="", project="", options="{}"))
         yield floor

@@ -210,6 +210,30 @@ def test_a_command_of_a_task_must_pass_too(project: Project):
     assert project.resume("--iterations", "20").finish()[0] == 0
 
 
+@pytest.mark.parametrize(("answer", "ran"), [("allow", True), ("deny", False)])
+def test_a_proposed_command_runs_only_when_a_person_approved_it(project: Project, answer: str, ran: bool):
+    proof = project.root / "pro ved"
+    run = project.start("proposes", verify=None)
+    run.until("iteration_ended")
+    [request] = json.loads(project.cli("inbox", "--json").stdout)["requests"]
+    assert (request["kind"], request["options"]) == ("acceptance", ["allow", "deny"])
+    assert request["question"] == "May this command prove TAS-1 done? touch 'pro ved'"
+    assert not proof.exists()
+    assert project.cli("inbox", "answer", f"request-{request['request']}", answer).returncode == 0
+    project.let_go()
+    assert run.finish()[0] == 0
+    assert proof.exists() is ran
+    told = "was approved and has to pass" if ran else "was not approved and does not count"
+    assert any(f"The acceptance command of TAS-1 {told}." in f["text"] for f in project.journal("session/prompt"))
+
+
+def test_a_proposed_command_that_nobody_answers_is_just_text(project: Project):
+    project.let_go()
+    assert project.run("proposes", verify=None).code == 0
+    assert not (project.root / "pro ved").exists()
+    assert project.cli("inbox").stdout == "Nothing waits for you.\n"
+
+
 def test_several_runs_share_one_store(project: Project):
     first = project.start("slow", name="first")
     second = project.start("slow", name="second")

@@ -16,7 +16,7 @@ _RUN = (
 )
 _ITERATION = "number, attempts, summary, outcome, failure, board, retold, tokens, cost, started_at, ended_at"
 _NOTE = "number, run, iteration, type, content, created_at"
-_REQUEST = "number, run, kind, question, options, answer, answered_by, created_at, answered_at"
+_REQUEST = "number, run, kind, question, options, about, answer, answered_by, created_at, answered_at"
 
 _RUN_CHANGEABLE = frozenset(_RUN.split(", ")) - {"name", "created_at", "updated_at"}
 _ITERATION_CHANGEABLE = frozenset(_ITERATION.split(", ")) - {"number", "started_at"}
@@ -211,15 +211,18 @@ class RunTalk:
         )
         return [Note(*row) for row in rows]
 
-    def ask(self, run: str, kind: str, question: str, options: tuple[str, ...], now: int) -> Request:
+    def ask(
+        self, run: str, kind: str, question: str, options: tuple[str, ...], now: int, about: str | None = None
+    ) -> Request:
         row = self._connection.one(
-            "INSERT INTO run_request (workspace, run, kind, question, options, created_at)"
-            f" VALUES (:workspace, :run, :kind, :question, :options, :now) RETURNING {_REQUEST}",
+            "INSERT INTO run_request (workspace, run, kind, question, options, about, created_at)"
+            f" VALUES (:workspace, :run, :kind, :question, :options, :about, :now) RETURNING {_REQUEST}",
             workspace=self._workspace,
             run=run,
             kind=kind,
             question=question,
             options=json.dumps(options),
+            about=about,
             now=now,
         )
         assert row is not None
