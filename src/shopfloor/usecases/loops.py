@@ -236,6 +236,7 @@ def all_tasks(work: Work, run: str) -> Iterator[Task]:
 def accept(work: Work, run: str, id: str, command: str | None) -> Task:
     """The task, with the command (a JSON list) that has to pass before the run counts as done. Only people get here;
     what was proposed for the task is settled by it."""
+    work.runs.held(run, work.now)
     board = work.tasks_of(BoardKind.LOOP, run)
     task = board.change(find(board, id).number, work.now, acceptance=command)
     for request in work.run_talk.pending(_PAGE, run):
