@@ -26,7 +26,7 @@ from shopfloor.runner.options import RunOptions, read_options
 from shopfloor.runner.view import JsonLines, LiveView
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import PermissionRule, Settings
-from tests.loop.support import until
+from tests.loop.support import PATIENCE, until
 
 anyio = pytest.mark.anyio
 
@@ -42,7 +42,7 @@ def anyio_backend() -> str:
 @anyio
 async def test_a_command_is_an_argument_vector_and_sees_no_shell(tmp_path: Path):
     outcome = await processes.run(
-        [sys.executable, "-c", "import sys; print(sys.argv[1])", "$HOME; id"], tmp_path, seconds=20
+        [sys.executable, "-c", "import sys; print(sys.argv[1])", "$HOME; id"], tmp_path, seconds=PATIENCE
     )
     assert (outcome.code, outcome.said) == (0, "$HOME; id")
 
@@ -53,7 +53,7 @@ async def test_a_command_that_takes_too_long_is_ended_with_its_children(tmp_path
     began = time.monotonic()
     outcome = await processes.run([sys.executable, "-c", script], tmp_path, seconds=0.5)
     assert (outcome.code, outcome.failure.endswith("took too long")) == (None, True)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < PATIENCE
 
 
 @anyio
@@ -71,7 +71,9 @@ async def test_a_keeper_whose_runner_is_gone_ends_everything(tmp_path: Path):
 @anyio
 async def test_settings_of_the_floor_are_not_inherited(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("SHOPFLOOR_DATABASE", "postgresql://secret")
-    outcome = await processes.run([sys.executable, "-c", "import os; print(sorted(os.environ))"], tmp_path, seconds=20)
+    outcome = await processes.run(
+        [sys.executable, "-c", "import os; print(sorted(os.environ))"], tmp_path, seconds=PATIENCE
+    )
     assert "SHOPFLOOR_DATABASE" not in outcome.said
 
 
@@ -79,11 +81,11 @@ async def test_settings_of_the_floor_are_not_inherited(tmp_path: Path, monkeypat
 async def test_verification_stops_at_the_first_failure(tmp_path: Path):
     good, bad = [sys.executable, "-c", ""], [sys.executable, "-c", "print('oh no'); raise SystemExit(4)"]
     seen: list[processes.Outcome] = []
-    failing = await verification.failing([good, bad, good], tmp_path, 20, seen.append)
+    failing = await verification.failing([good, bad, good], tmp_path, PATIENCE, seen.append)
     assert failing is not None
     assert (failing.code, len(seen)) == (4, 2)
     assert verification.explained(failing).endswith("exit code 4. The end of its output:\noh no")
-    assert await verification.failing([good, good], tmp_path, 20) is None
+    assert await verification.failing([good, good], tmp_path, PATIENCE) is None
 
 
 # Lines
@@ -302,13 +304,14 @@ def test_each_budget_names_the_option_that_gives_more():
 
 
 def test_a_stopwatch_stands_still_while_somebody_is_waited_for():
+    began = time.monotonic()
     watch = Stopwatch()
     with watch, watch:
         before = watch.seconds
         time.sleep(0.05)
         assert watch.seconds == before
     time.sleep(0.01)
-    assert before < watch.seconds < before + 0.05
+    assert before < watch.seconds <= time.monotonic() - began - 0.05
 
 
 def test_hooks_and_rules_are_settings(tmp_path: Path):

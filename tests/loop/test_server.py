@@ -143,7 +143,7 @@ async def test_it_listens_before_it_says_so_and_takes_no_lock(tmp_path: Path):
     second = await asyncio.to_thread(
         lambda: Shopfloor(Settings(project=tmp_path, profile=("loop",)), kind="run", only=Principal(Kind.RUN, "b"))
     )
-    for _ in range(20):
+    for _ in range(5):
         async with first.serving(port=0) as url, second.serving(port=0) as other:
             assert await asyncio.to_thread(_status, f"{url}/mcp", tokens["a"]) == 200
             assert await asyncio.to_thread(_status, f"{other}/mcp", tokens["b"]) == 200
@@ -156,7 +156,7 @@ def _status(url: str, token: str | None) -> int:
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     headers |= {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=300) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code

@@ -21,7 +21,7 @@ from shopfloor.runner.states import MOVES, STATES, At
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.usecases import loops
-from tests.loop.support import AGENT, until
+from tests.loop.support import AGENT, PATIENCE, until
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +57,7 @@ def drive_of(shopfloor: Shopfloor, behaviour: str = "good", **options: Any) -> D
     return Drive(
         book=Book(shopfloor, "r"),
         run=run,
-        options=RunOptions(agent=command, grace=1, handshake=5, **options),
+        options=RunOptions(agent=command, grace=1, handshake=PATIENCE, **options),
         settings=shopfloor.settings,
         template="{{iteration}}|{{extra}}|{{tasks}}",
         door=Door("http://127.0.0.1:1/mcp", token),
@@ -198,6 +198,18 @@ async def test_recover_closes_the_iteration_that_was_under_way(shopfloor: Shopfl
     assert (ended.outcome, (ended.failure or "").splitlines()[0]) == (
         "failed", "the agent ended with exit code 3 during session/prompt",
     )  # fmt: skip
+
+
+async def test_a_turn_that_takes_too_long_is_cancelled_and_the_next_prompt_says_so(shopfloor: Shopfloor):
+    drive = await made(shopfloor, "hangs", iteration_time=0.05)
+    for state in (states.launch, states.greet, states.prepare, states.open_session):
+        await state(drive)
+    assert await states.turn(drive) is At.CLOSE
+    assert (drive.outcome, drive.failure) == ("out_of_time", "the iteration took too long")
+    await states.close(drive)
+    await states.prepare(drive)
+    assert "The last iteration was ended after 0.05 s. Take a smaller step this time." in drive.prompt
+    await drive.end_agent()
 
 
 async def test_finish_ends_the_agent_and_writes_the_reason_down(shopfloor: Shopfloor):

@@ -37,7 +37,7 @@ def test_a_paused_run_waits_and_goes_on(project: Project):
 
 
 def test_a_stopped_run_ends_its_turn_and_can_be_taken_up_again(project: Project):
-    run = project.start("loads")
+    run = project.start("loads", "--grace", "0.5s")
     until(lambda: project.journal("session/prompt"))
     assert project.cli("stop", "run").stdout == "run stops\n"
     code, out, _ = run.finish()
@@ -86,7 +86,7 @@ def test_a_person_is_asked_and_answers_at_any_door(project: Project):
 
 
 def test_a_question_that_nobody_answers_is_denied_after_a_while(project: Project):
-    ran = project.run("asks", "--permission-time", "1s", "--iterations", "2")
+    ran = project.run("asks", "--permission-time", "0.2s", "--iterations", "2")
     assert ran.code == 3
     assert project.journal("permission") == [{"outcome": {"outcome": "selected", "optionId": "opt-9"}}]
     assert project.cli("runs").stdout.count("May the agent") == 0

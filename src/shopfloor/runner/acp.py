@@ -41,6 +41,8 @@ from shopfloor.runner.processes import Child
 LINE_LIMIT = 64 * 1024 * 1024
 TURN_LIMIT = 256 * 1024 * 1024
 SERVER = "shopfloor"
+LAST_WORDS = 30.0
+"""Seconds that an agent which has closed its output has to end, before that itself is called its failure."""
 
 _CHUNK = 256 * 1024
 _NO_LEAVE = -32000
@@ -185,7 +187,7 @@ class Agent:
         if self._lines.trouble is not None:
             return AgentFailed(self._lines.trouble)
         try:
-            code = await asyncio.wait_for(self.child.wait(), 5)
+            code = await asyncio.wait_for(self.child.wait(), LAST_WORDS)
         except TimeoutError:
             return AgentFailed(f"the agent closed its output during {method}")
         last = [line[:300] for line in self.child.said.splitlines()[-1:]]
