@@ -128,7 +128,14 @@ def test_the_keyboard_is_enough(talking, page):
     page.locator(".empty").wait_for()
 
 
+def test_a_page_that_hears_of_its_sign_out_goes_to_sign_in(talking, page):
+    sign_in_on(page, talking.url)
+    away(lambda: talking.floor.remove_user("alice"))
+    page.wait_for_url("**/signin*", timeout=60_000)
+
+
 def test_who_is_signed_out_elsewhere_is_sent_to_sign_in(talking, page):
+    page.route("**/todo/events", lambda route: route.abort())  # a page that hears of it would go by itself
     sign_in_on(page, talking.url)
     away(lambda: talking.floor.remove_user("alice"))
     page.fill("#add [name=title]", "Too late")
