@@ -69,6 +69,16 @@ def test_a_command_is_set_for_a_task_or_refused_in_one_line(tmp_path: Path, tool
     assert accept("second", "TAS-1") == (0, "TAS-1: no command")
 
 
+@pytest.mark.parametrize("word", ["pause", "resume", "stop"])
+def test_a_run_that_nobody_drives_cannot_be_steered(tmp_path: Path, tool, word: str):
+    result = CliRunner().invoke(app, [word, "second", "--project", str(tmp_path)])
+    assert (result.exit_code, str(result.exception)) == (
+        1, "the run 'second' was interrupted, and no process drives it",
+    )  # fmt: skip
+    listed = CliRunner().invoke(app, ["runs", "--project", str(tmp_path)]).output
+    assert [line.split()[1] for line in listed.splitlines()[1:]] == ["interrupted", "interrupted"]
+
+
 def test_who_says_something_learns_when_it_is_read(tmp_path: Path, tool):
     def say(run: str) -> str:
         return CliRunner().invoke(app, ["say", run, "hello", "--project", str(tmp_path)]).output.strip()

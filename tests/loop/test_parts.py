@@ -228,7 +228,8 @@ def test_an_option_is_chosen_by_its_kind():
     ("kind", "title", "own"),
     [
         ("other", "shopfloor_task-add", True), ("other", "mcp__shopfloor__task-list", True),
-        ("other", "task-add (shopfloor MCP Server)", True), ("execute", "shopfloor_task-add", False),
+        ("other", "task-add (shopfloor MCP Server)", True), ("other", "mcp__shopfloor__mcp__mail__list_inbox", True),
+        ("read", "shopfloor_read_file", True), ("other", "mcp__other__mcp__mail__send", False), ("execute", "shopfloor_task-add", False),
         ("other", "shopfloor_task-add; rm -rf /", False), ("other", "rm -rf /", False), ("edit", "shopfloor_task-add", False),
     ],
 )  # fmt: skip

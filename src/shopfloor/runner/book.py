@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from shopfloor.domain.loops import Iteration, Request, Run, RunState, Told, Wanted, spell, task_id, topic
 from shopfloor.domain.tasks import BoardKind, State, Task
-from shopfloor.errors import Unavailable
+from shopfloor.errors import Unavailable, WrongState
 from shopfloor.repositories.work import Work
 from shopfloor.serving import Shopfloor
 from shopfloor.usecases import loops
@@ -232,8 +232,18 @@ def said(shopfloor: Shopfloor, name: str, text: str) -> Run:
 
 
 def steered(shopfloor: Shopfloor, name: str, wanted: str) -> Run:
-    """The run, with what a person wants of it: go, pause or stop."""
-    return shopfloor.floor.administer(lambda work: loops.steer(work, name, Wanted(wanted)))
+    """The run, with what a person wants of it: go, pause or stop; refused when no process is there to heed it."""
+
+    def steer(work: Work) -> Run:
+        run = loops.steer(work, name, Wanted(wanted))
+        if not loops.is_driven(work, run):
+            raise WrongState(
+                f"the run '{name}' was interrupted, and no process drives it",
+                hint=f"Go on with it: shopfloor run --resume {name}",
+            )
+        return run
+
+    return shopfloor.floor.administer(steer)
 
 
 def accepted(shopfloor: Shopfloor, name: str, task: str, command: tuple[str, ...] | None) -> str:
