@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from shopfloor.runner import prompt
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.usecases import loops
-from tests.loop.support import Project
+from tests.loop.support import AGENT, Project, until
 
 
 @pytest.fixture
@@ -148,5 +149,21 @@ def test_a_running_agent_reads_its_mail_in_the_next_prompt(project: Project):
     assert run.finish()[0] == 0
     told = ["> Use tabs, please." in facts["text"] for facts in project.journal("session/prompt")]
     assert told.count(True) == 1
+    with project.floor() as floor:
+        assert delivered(floor) == [True]
+
+
+def test_mail_outlives_a_kill_of_the_runner_that_told_it(project: Project):
+    assert project.run("good", "--iterations", "1").code == 3
+    with project.floor() as floor:
+        floor.hire("wim", "WORKER", with_token=False)
+        assert send(floor, "run", "Use tabs, please.")["success"]
+    run = project.resume("--iterations", "50", "--agent", f"{sys.executable} {AGENT} loads")
+    until(lambda: len(project.journal("session/prompt")) == 2)
+    run.process.kill()
+    run.process.communicate()
+    assert project.resume().finish()[0] == 0
+    told = ["> Use tabs, please." in facts["text"] for facts in project.journal("session/prompt")]
+    assert told == [False, True, True, False, False]
     with project.floor() as floor:
         assert delivered(floor) == [True]

@@ -105,6 +105,20 @@ async def test_between_heeds_a_stop(shopfloor: Shopfloor):
     assert drive.ending.code == 6
 
 
+async def test_between_heeds_a_stop_that_comes_while_it_looks_at_the_budgets(shopfloor: Shopfloor):
+    drive = await made(shopfloor)
+
+    class Interrupted(Book):
+        async def next_number(self) -> int:
+            drive.stop(0, "it was told to end")
+            return await super().next_number()
+
+    drive.book = Interrupted(shopfloor, "r")
+    assert await states.between(drive) is At.FINISH
+    assert drive.ending is not None
+    assert (drive.ending.state, drive.ending.code) == (RunState.STOPPED, 0)
+
+
 async def test_between_waits_while_paused(shopfloor: Shopfloor):
     drive = await made(shopfloor)
     await do(shopfloor, lambda work: loops.steer(work, "r", Wanted.PAUSE))

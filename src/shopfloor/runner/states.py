@@ -104,7 +104,8 @@ async def between(drive: Drive) -> At:
         return At.FINISH
     if await _verification_is_due(drive):
         return At.VERIFY
-    drive.ending = await _exhausted(drive) or await _standing_still(drive)
+    ending = await _exhausted(drive) or await _standing_still(drive)
+    drive.ending = drive.ending or ending  # a stop may have come meanwhile
     if drive.ending is not None:
         return At.FINISH
     if drive.agent is not None and drive.agent.child.alive:
