@@ -120,6 +120,10 @@ async def test_by_setting_the_run_has_context_and_mail_too(tmp_path: Path):
         await call("mcp__mail__reply", originalMailId=mail["id"], body="hello yourself")
         [answer] = (await shopfloor.acall("factory", "mcp__mail__list_inbox", {}, "wim"))["data"]["mails"]
         assert (answer["fromAgentId"], answer["fromAgentType"], answer["bodyIsUntrusted"]) == ("run:r", "RUN", True)
+        asked = (await call("mcp__mail__ask", subject="Colour?", body="Which?", timeoutSeconds=0))["data"]
+        await shopfloor.acall("desk", "inbox_answer", {"mailId": asked["ticket"], "answer": "blue"})
+        answered = (await call("mcp__mail__ask", ticket=asked["ticket"]))["data"]
+        assert (asked["state"], answered["state"], answered["answer"]) == ("OPEN", "ANSWERED", "blue")
         denied = await session.call_tool("mcp__task__claim", {})
         assert denied.is_error
     await asyncio.to_thread(shopfloor.close)

@@ -66,7 +66,8 @@ def test_a_person_is_asked_and_answers_at_any_door(project: Project):
     [request] = json.loads(project.cli("inbox", "--json").stdout)["requests"]
     assert (request["request"], request["run"], request["kind"]) == (number, "run", "permission")
     assert (request["question"], request["options"]) == (question, ["allow", "always", "deny"])
-    assert f"request-{number}  run:run  allow always deny  {question}" in project.cli("inbox").stdout
+    [line] = [line for line in project.cli("inbox").stdout.splitlines() if question in line]
+    assert line.startswith(f"request-{number} ")
     assert question in project.cli("inbox", "read", f"request-{number}").stdout
     assert project.cli("inbox", "answer", f"request-{number}", "always").stdout == f"request-{number} is answered\n"
 
