@@ -86,6 +86,11 @@ class Drive:
             self.ending = Ending(RunState.STOPPED, code, self.how_to_go_on(why))
         self._ended.set()
 
+    def ends_with(self, ending: Ending | None) -> bool:
+        """Whether the run comes to its end: by this, or by a stop that came while this was found out."""
+        self.ending = self.ending or ending
+        return self.ending is not None
+
     def stop_as_asked(self) -> None:
         self.stop(6, "a person stopped it")
 

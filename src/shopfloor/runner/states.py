@@ -104,9 +104,7 @@ async def between(drive: Drive) -> At:
         return At.FINISH
     if await _verification_is_due(drive):
         return At.VERIFY
-    ending = await _exhausted(drive) or await _standing_still(drive)
-    drive.ending = drive.ending or ending  # a stop may have come meanwhile
-    if drive.ending is not None:
+    if drive.ends_with(await _exhausted(drive) or await _standing_still(drive)):
         return At.FINISH
     if drive.agent is not None and drive.agent.child.alive:
         return At.PREPARE
