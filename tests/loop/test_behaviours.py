@@ -69,6 +69,13 @@ def test_odd_agents_come_through_all_the_same(project: Project, behaviour: str):
     assert (ran.code, project.tasks(), project.made()) == (0, DONE, MADE)
 
 
+def test_a_run_on_postgresql_goes_the_same_way(project: Project, postgres_database: str):
+    (project.root / "shopfloor.toml").write_text(f'database = "{postgres_database}"\n')
+    ran = project.run("dies_once")
+    assert (ran.code, project.tasks(), project.made()) == (0, DONE, MADE)
+    assert not (project.root / ".shopfloor" / "shopfloor.db").exists()
+
+
 def test_an_agent_that_ignores_the_end_of_its_input_and_signals_is_ended(project: Project):
     ran = project.run("ignores_the_end", "--grace", "1s")
     assert (ran.code, project.tasks()) == (0, DONE)

@@ -200,12 +200,15 @@ async def test_an_agent_that_dies_raises_and_recovers(shopfloor: Shopfloor):
 
 async def test_recover_closes_the_iteration_that_was_under_way(shopfloor: Shopfloor):
     drive = await made(shopfloor, "dies")
+    drive.to_tell = ["The work was checked and is not done yet"]
     for state in (states.launch, states.greet, states.prepare, states.open_session):
         await state(drive)
+    assert drive.to_tell == []
     with pytest.raises(AgentFailed) as failed:
         await states.turn(drive)
     drive.failure = failed.value.message
     assert await states.recover(drive) is At.CLOSE
+    assert drive.to_tell == ["The work was checked and is not done yet"]
     assert await states.close(drive) is At.BETWEEN
     ended = await drive.book.iteration(0)
     assert ended is not None

@@ -62,6 +62,7 @@ class Drive:
     launches: int = 0
     verified_after: int | None = None
     to_tell: list[str] = field(default_factory=list)
+    owed: list[str] = field(default_factory=list)
     ending: Ending | None = None
     cancelling: bool = False
     in_turn: asyncio.Event = field(default_factory=asyncio.Event)

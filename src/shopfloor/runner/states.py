@@ -192,6 +192,7 @@ async def prepare(drive: Drive) -> At:
     drive.usage, drive.watch, drive.outcome, drive.failure = Usage(), Stopwatch(), "ended", None
     drive.cancelling = False
     drive.view.show("iteration_started", run=drive.name, iteration=number, attempt=drive.iteration.attempts)
+    drive.owed = list(drive.to_tell)
     await drive.hook("pre_iteration")
     if drive.options.commit:
         drive.before = await changes.dirty(drive.project)
@@ -314,6 +315,7 @@ async def recover(drive: Drive) -> At:
         await drive.hook("on_error", failure=failure)
     if drive.iteration is not None:
         drive.outcome = "cancelled" if stopped else "failed"
+        drive.to_tell = [*drive.owed, *drive.to_tell]  # this agent made nothing of it; the next one is told again
         return At.CLOSE
     if stopped:
         return At.BETWEEN
