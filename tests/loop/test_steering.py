@@ -111,7 +111,9 @@ def test_rules_answer_by_kind_and_path(project: Project):
 
 def test_a_stuck_note_asks_a_person_whose_answer_is_told(project: Project):
     run = project.start("gets_stuck", "--no-progress", "1000", "--iterations", "1000")
-    run.until("iteration_ended")
+    asked = run.until("asked")
+    assert (asked["kind"], asked["question"]) == ("stuck", "which colour?")
+    assert asked["how"] == f"shopfloor inbox answer request-{asked['number']} TEXT"
     listed = json.loads(project.cli("runs", "--json").stdout)["questions"]
     assert [(each["run"], each["text"], each["answers"]) for each in listed] == [("run", "which colour?", "a text")]
     [request] = json.loads(project.cli("inbox", "--json").stdout)["requests"]

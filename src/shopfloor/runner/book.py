@@ -126,6 +126,11 @@ class Book:
             "history": "\n".join(reversed(history)) or "Nothing was done yet.",
         }
 
+    async def questions(self) -> list[Request]:
+        """What the run asks and nobody has answered, apart from permissions, which are shown where they are asked."""
+        asked = await self._read(lambda work: work.run_talk.pending(50, self.name))
+        return [request for request in asked if request.kind != "permission"]
+
     async def ask(self, question: str, options: tuple[str, ...]) -> Request:
         return await self._write(loops.ask_person, "permission", question, options)
 

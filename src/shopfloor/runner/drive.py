@@ -68,6 +68,7 @@ class Drive:
     in_turn: asyncio.Event = field(default_factory=asyncio.Event)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
     _ended_waiter: asyncio.Task[Any] | None = None
+    _shown: set[int] = field(default_factory=set)
     _judging: asyncio.Lock = field(default_factory=asyncio.Lock)
     _accounted: float = field(default_factory=time.monotonic)
 
@@ -105,7 +106,7 @@ class Drive:
         return f"{why}. Go on: {' '.join(['shopfloor run --resume', self.name, *options])}"
 
     async def follow(self) -> None:
-        """Heed what people want, and judge what the agent calls complete while it waits for the verdict."""
+        """Heed what people want, show what they are asked, and judge what the agent calls complete while it waits."""
         while True:
             mark = self.book.mark()
             self.run = await self.book.run()
@@ -114,7 +115,18 @@ class Drive:
                 self.stop_as_asked()
             if self.in_turn.is_set() and self.run.wish > self.run.judged:
                 await self.judge()
+            await self._show_questions()
             await self.book.stirred(mark, 2.0)
+
+    async def _show_questions(self) -> None:
+        """Tell the view, once each, what waits in the inbox for a person."""
+        for request in await self.book.questions():
+            if request.number not in self._shown:
+                self._shown.add(request.number)
+                how = f"shopfloor inbox answer request-{request.number} {'|'.join(request.options) or 'TEXT'}"
+                self.view.show(
+                    "asked", run=self.name, number=request.number, kind=request.kind, question=request.question, how=how
+                )
 
     # Verification
 
