@@ -124,7 +124,6 @@ CATCH_ALLS = {
     "store/sqlite_writer.py": (3, "callers must be answered, and the thread must live"),
     "store/aside.py": (1, "it is raised where the outcome is awaited"),
     "store/listeners.py": (1, "a listener's failure is its own"),
-    "runner/files.py": (1, "a half written file is removed, and it is raised again"),
     "runner/processes.py": (1, "a half started process is ended, and it is raised again"),
 }
 

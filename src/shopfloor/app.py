@@ -115,6 +115,12 @@ class Floor:
         return self.works.rules.agent_types
 
     @property
+    def files(self) -> Files:
+        """The way to the project's files."""
+        files: Files = self.works.gateways[Files]
+        return files
+
+    @property
     def profile(self) -> list[Toolset]:
         """The toolsets that /mcp and /mcp/execute serve."""
         return [self.toolsets[name] for name in self.settings.profile]
@@ -245,6 +251,8 @@ class Floor:
     def may(self, toolset: Toolset, caller: Principal, tool: str) -> bool:
         """Whether the caller may use the tool."""
         if toolset is factory.toolset:
+            if caller.kind is Kind.RUN:
+                return tool.startswith(permissions.FOR_RUNS)
             return caller.kind is Kind.AGENT and tool in self.rights.get(caller.role, ())
         return toolset.may(caller, tool)
 
@@ -276,6 +284,10 @@ class Floor:
             case Kind.USER:
                 return Principal(Kind.USER, LOCAL)
         return actor
+
+    def guides(self, toolset: Toolset, caller: Principal) -> bool:
+        """Whether a toolset's instructions are meant for the caller: a run goes by those of its own."""
+        return caller.kind is not Kind.RUN or toolset.acts_as in (None, Kind.RUN)
 
     def administer(self, fn: Callable[[Work], T]) -> T:
         """Do something that only the operator may do, in one work. It counts at once: nobody is remembered."""

@@ -65,6 +65,16 @@ class Shopfloor:
         """How far the index is, after everything was done that there was to do."""
         return self.floor.indexer.catch_up(progress, vectors=vectors)
 
+    def read_file(self, path: str) -> str:
+        """The text of a file of the project, through the path gate; the path may be given whole."""
+        files = self.floor.files
+        return files.read(files.below(path)).data.decode(errors="replace")
+
+    def write_file(self, path: str, text: str) -> None:
+        """Put a text into a file of the project in the same way, whole or not at all."""
+        files = self.floor.files
+        files.write(files.below(path), text.encode(errors="surrogatepass"))
+
     def schemas(self, toolset: str, for_model: bool = False) -> list[Json]:
         """The toolset's tools as function-calling models take them."""
         if toolset not in self.floor.toolsets:

@@ -136,7 +136,7 @@ async def test_a_loop_is_paused_let_go_and_spoken_to(floor: Shopfloor) -> None:
         app.query_one("#runs", DataTable).focus()
         await pilot.press("s", *"mind", "enter")
         await _settled(pilot)
-    told = away(lambda: floor.floor.works.write(lambda work: work.run_talk.tell("night", 1), OPERATOR))
+    told = away(lambda: floor.floor.works.write(lambda work: work.run_talk.untold("night", 1, 10), OPERATOR))
     assert [message.body for message in told] == ["mind"]
 
 

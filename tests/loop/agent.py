@@ -48,7 +48,7 @@ class Tools:
             **self._headers,
         }
         request = urllib.request.Request(self._url, json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=600) as answer:
             result = json.loads(answer.read())["result"]
         return not result["isError"], result["content"][0]["text"]
 
@@ -95,6 +95,7 @@ class Agent:
                     self._answers[message["id"]] = message.get("result", message.get("error"))
                     self._stirred.notify_all()
             elif message["method"] == "session/cancel":
+                journal("session/cancel", {})
                 self.cancelled.set()
             else:
                 threading.Thread(target=self.handle, args=[message], daemon=True).start()
@@ -330,6 +331,7 @@ class Turn:
             "outside": self.agent.ask("fs/read_text_file", sessionId=self.session, path="/etc/hostname"),
             "up": self.agent.ask("fs/read_text_file", sessionId=self.session, path=f"{root}/../x"),
             "link": self.agent.ask("fs/read_text_file", sessionId=self.session, path=f"{root}/link"),
+            "missing": self.agent.ask("fs/read_text_file", sessionId=self.session, path=f"{root}/missing.txt"),
             "data": self.agent.ask("fs/read_text_file", sessionId=self.session, path=f"{root}/.shopfloor/shopfloor.db"),
         }
         journal("files", results)
@@ -344,12 +346,19 @@ class Turn:
         return {"stopReason": "end_turn", "usage": usage}
 
     def slow(self) -> str:
-        time.sleep(0.5)
+        time.sleep(0.2)
         return self.good()
 
     def patient(self) -> str:
         while not (self.folder / ".go").exists():
             time.sleep(0.02)
+        return self.good()
+
+    def proposes(self) -> str:
+        """Plan a task with a command that would prove it, then wait to be let go."""
+        if "planning iteration" not in self.text:
+            return self.patient()
+        self.tools.call("task-add", tasks=[{"content": "make one.txt\nAcceptance command: touch 'pro ved'"}])
         return self.good()
 
     def gets_stuck(self) -> str:
@@ -361,17 +370,23 @@ class Turn:
             self.tools.call("note-add", notes=[{"content": "blue it is", "type": "decision"}])
             self.work()
         else:
-            time.sleep(0.3)
+            time.sleep(0.1)
         return "end_turn"
 
     def last_call(self) -> str:
         self.good()
         self.agent.update(self.session, sessionUpdate="tool_call", toolCallId="2", title="waiting", kind="think")
         self.agent.cancelled.wait()
-        time.sleep(0.5)
+        time.sleep(0.1)
         good, said = self.tools.call("note-add", notes=[{"content": "my last words", "type": "learning"}])
         journal("last call", {"good": good, "said": said})
         return "cancelled"
+
+    def leaves_children_and_hangs(self) -> str:
+        self.leaves_children()
+        journal("children", {})
+        time.sleep(FOREVER)
+        return "end_turn"
 
     def leaves_children(self) -> str:
         sleeper = [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(10000)"]

@@ -18,9 +18,12 @@ from shopfloor.domain.loops import Run, spell
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.usecases import loops
+from tests.forks import Command
 
 AGENT = Path(__file__).with_name("agent.py")
-PATIENCE = 180.0
+PATIENCE = 300.0
+"""Seconds after which something counts as hanging; nothing that works comes near it, however busy the machine."""
+
 FILES = ("one.txt", "two.txt", "three.txt")
 SPEC = "# Files\n\n" + "".join(f"- make {name}\n" for name in FILES)
 VERIFY = f'{sys.executable} -c "import pathlib; [pathlib.Path(n).read_text() for n in {list(FILES)!r}]"'
@@ -69,28 +72,14 @@ class Project:
     def resume(self, *options: str, name: str = "run") -> Started:
         return Started(self.popen("run", "--resume", name, "--headless", *options))
 
-    def popen(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*words),
-            env=self.environment,
-            cwd=self.root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def popen(self, *words: str) -> Command:
+        return Command([*words, "--project", str(self.root)], self.environment, self.root)
 
     def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
         """A command, run to its end."""
-        return subprocess.run(
-            self.command(*words),
-            env=self.environment,
-            cwd=self.root,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
+        command = self.popen(*words)
+        out, err = command.communicate(PATIENCE)
+        return subprocess.CompletedProcess(words, command.wait(), out, err)
 
     @contextmanager
     def floor(self) -> Iterator[Shopfloor]:
@@ -149,7 +138,7 @@ class Project:
 class Started:
     """A run that is under way."""
 
-    process: subprocess.Popen[str]
+    process: Command
 
     def finish(self, timeout: float = PATIENCE) -> tuple[int, str, str]:
         try:
@@ -158,11 +147,10 @@ class Started:
             self.process.kill()
             out, err = self.process.communicate()
             raise AssertionError(f"the run did not end within {timeout} s:\n{out}\n{err}") from None
-        return self.process.returncode, out, err
+        return self.process.wait(), out, err
 
     def until(self, event: str) -> dict[str, Any]:
         """The facts of the next event of that name."""
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             facts: dict[str, Any] = json.loads(line)
             if facts["event"] == event:
@@ -190,12 +178,12 @@ class Ran:
         return str(self.named("run_ended")[-1]["reason"])
 
 
-def until(condition: Callable[[], Any], patience: float = 60.0) -> Any:
+def until(condition: Callable[[], Any], patience: float = PATIENCE) -> Any:
     """The first true value of the condition. The limit only ends a test that would hang."""
     limit = time.monotonic() + patience
     while not (value := condition()):
         assert time.monotonic() < limit, "it never came true"
-        time.sleep(0.02)
+        time.sleep(0.05)
     return value
 
 

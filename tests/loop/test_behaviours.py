@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import time
 
 import pytest
 
-from tests.loop.support import FILES, Project, Ran, until
+from tests.loop.support import FILES, PATIENCE, Project, Ran, until
 
 DONE = [(f"make {name}", "completed") for name in FILES]
 MADE = {name: f"content of {name}\n" for name in FILES}
@@ -70,6 +69,13 @@ def test_odd_agents_come_through_all_the_same(project: Project, behaviour: str):
     assert (ran.code, project.tasks(), project.made()) == (0, DONE, MADE)
 
 
+def test_a_run_on_postgresql_goes_the_same_way(project: Project, postgres_database: str):
+    (project.root / "shopfloor.toml").write_text(f'database = "{postgres_database}"\n')
+    ran = project.run("dies_once")
+    assert (ran.code, project.tasks(), project.made()) == (0, DONE, MADE)
+    assert not (project.root / ".shopfloor" / "shopfloor.db").exists()
+
+
 def test_an_agent_that_ignores_the_end_of_its_input_and_signals_is_ended(project: Project):
     ran = project.run("ignores_the_end", "--grace", "1s")
     assert (ran.code, project.tasks()) == (0, DONE)
@@ -96,7 +102,7 @@ def test_an_agent_that_cannot_start_uses_up_no_iteration(project: Project):
 
 def test_a_command_that_does_not_exist_is_named(project: Project):
     run = project.popen("run", "--spec", "SPEC.md", "--headless", "--agent", "no-such-agent --acp")
-    out, _ = run.communicate(timeout=60)
+    out, _ = run.communicate(timeout=PATIENCE)
     assert run.returncode == 5
     assert "no-such-agent: No such file or directory" in out
 
@@ -114,31 +120,32 @@ def test_an_agent_of_another_protocol_is_given_up(project: Project):
 
 
 def test_an_agent_that_never_ends_its_turn_is_ended_after_its_time(project: Project):
-    ran = project.run("hangs", "--iteration-time", "1s", "--no-progress", "1", "--grace", "1s")
+    ran = project.run("hangs", "--iteration-time", "0.5s", "--no-progress", "1", "--grace", "0.5s")
     assert ran.code == 4
     assert [each.outcome for each in project.iterations()] == ["out_of_time"] * 2
     assert "the iteration took too long" in ran.reason
-    assert "Take a smaller step" in project.journal("session/prompt")[1]["text"]
 
 
 def test_after_a_cancel_any_stop_reason_counts_as_cancelled(project: Project):
-    ran = project.run("stops_when_cancelled", "--iteration-time", "1s", "--iterations", "1")
+    ran = project.run("stops_when_cancelled", "--iteration-time", "0.5s", "--iterations", "1", "--grace", "100s")
     assert ran.code == 3
     assert [each.outcome for each in project.iterations()] == ["out_of_time"]
     assert len(ran.named("agent_ready")) == 1
 
 
 def test_a_flood_is_named_and_stopped(project: Project):
-    ran = project.run("floods", "--no-progress", "1")
-    assert ran.code == 5
-    assert "the agent sent more than 256 MiB in one turn" in ran.reason
+    ran = project.run("floods", "--iterations", "1")
+    assert ran.code == 3
+    [iteration] = project.iterations()
+    assert (iteration.outcome, iteration.failure) == ("failed", "the agent sent more than 256 MiB in one turn")
     assert "Traceback" not in ran.err
 
 
 def test_an_endless_line_is_named_and_stopped(project: Project):
-    ran = project.run("endless_line", "--no-progress", "1")
-    assert ran.code == 5
-    assert "the agent sent a line of more than 64 MiB" in ran.reason
+    ran = project.run("endless_line", "--iterations", "1")
+    assert ran.code == 3
+    [iteration] = project.iterations()
+    assert (iteration.outcome, iteration.failure) == ("failed", "the agent sent a line of more than 64 MiB")
 
 
 def test_a_lie_about_completion_ends_no_run(project: Project):
@@ -202,6 +209,7 @@ def test_file_requests_go_through_the_gate(project: Project):
     assert files["line"] == {"content": "two\n"}
     for refused in ("secret", "outside", "up", "link", "data"):
         assert files[refused]["code"] == -32000, refused
+    assert files["missing"]["code"] == -32002
 
 
 def test_unknown_requests_of_the_agent_are_refused_in_good_manner(project: Project):
@@ -210,7 +218,7 @@ def test_unknown_requests_of_the_agent_are_refused_in_good_manner(project: Proje
 
 
 def test_a_terminated_run_hears_its_agents_last_call(project: Project):
-    run = project.start("last_call")
+    run = project.start("last_call", "--grace", "100s")
     run.until("tool_call")
     run.process.send_signal(signal.SIGTERM)
     code, out, _ = run.finish()
@@ -230,31 +238,24 @@ def test_an_interrupted_run_says_so(project: Project):
 
 
 def test_a_stop_does_not_wait_for_a_silent_agent(project: Project):
-    run = project.start("hangs_at_start", "--handshake", "50s", "--grace", "1s")
+    run = project.start("hangs_at_start", "--handshake", "1h", "--grace", "0.5s")
     run.until("run_started")
-    time.sleep(0.5)
-    began = time.monotonic()
     run.process.send_signal(signal.SIGTERM)
     assert run.finish()[0] == 0
-    assert time.monotonic() - began < 20
     assert project.row().state == "stopped"
 
 
 def test_a_stop_does_not_wait_for_a_verification(project: Project):
     run = project.start("good", verify=f"{sys.executable} -c 'import time; time.sleep(1000)'")
     until(lambda: project.journal("session/prompt")[3:])
-    began = time.monotonic()
     run.process.send_signal(signal.SIGTERM)
     assert run.finish()[0] == 0
-    assert time.monotonic() - began < 30
 
 
 def test_a_second_signal_does_not_wait(project: Project):
-    run = project.start("hangs", "--grace", "30s")
+    run = project.start("hangs", "--grace", "1h")
     until(lambda: project.journal("session/prompt"))
-    began = time.monotonic()
     run.process.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
+    until(lambda: project.journal("session/cancel"))
     run.process.send_signal(signal.SIGTERM)
-    run.finish()
-    assert time.monotonic() - began < 20
+    assert run.finish()[0] == 0

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shopfloor.cli import app
+from shopfloor.domain.loops import RunState
 from shopfloor.repositories.work import Work
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
@@ -52,6 +53,41 @@ def test_a_refusal_exits_with_one(tool):
     code, text = tool("task-update", "--id", "TAS-9")
     assert (code, text.splitlines()[0]) == (1, "error: there is no task 'TAS-9'")
     assert tool("no-such-tool")[0] == 1
+
+
+def test_a_command_is_set_for_a_task_or_refused_in_one_line(tmp_path: Path, tool):
+    tool("task-add", "--content", "a")
+
+    def accept(*words: str) -> tuple[int, str]:
+        result = CliRunner().invoke(app, ["runs", "accept", *words, "--project", str(tmp_path)])
+        return result.exit_code, result.output.strip() or str(result.exception)
+
+    assert accept("second", "TAS-1", "make test") == (0, "TAS-1: make test")
+    assert accept("second", "TAS-9", "make") == (1, "there is no task 'TAS-9'")
+    assert accept("nobody", "TAS-1", "make") == (1, "There is no run 'nobody'")
+    assert accept("second", "TAS-1", "make 'x")[1].startswith("The command cannot be read: the quotes of")
+    assert accept("second", "TAS-1") == (0, "TAS-1: no command")
+
+
+@pytest.mark.parametrize("word", ["pause", "resume", "stop"])
+def test_a_run_that_nobody_drives_cannot_be_steered(tmp_path: Path, tool, word: str):
+    result = CliRunner().invoke(app, [word, "second", "--project", str(tmp_path)])
+    assert (result.exit_code, str(result.exception)) == (
+        1, "the run 'second' was interrupted, and no process drives it",
+    )  # fmt: skip
+    listed = CliRunner().invoke(app, ["runs", "--project", str(tmp_path)]).output
+    assert [line.split()[1] for line in listed.splitlines()[1:]] == ["interrupted", "interrupted"]
+
+
+def test_who_says_something_learns_when_it_is_read(tmp_path: Path, tool):
+    def say(run: str) -> str:
+        return CliRunner().invoke(app, ["say", run, "hello", "--project", str(tmp_path)]).output.strip()
+
+    assert say("second") == "second reads it in its next iteration"
+    shopfloor = Shopfloor(Settings(project=tmp_path))
+    shopfloor.floor.administer(lambda work: loops.finish(work, "second", RunState.STOPPED, "enough"))
+    shopfloor.close()
+    assert say("second") == "second reads it when it is taken up again: shopfloor run --resume second"
 
 
 def test_the_template_can_be_exported(tmp_path: Path):

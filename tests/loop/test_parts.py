@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import os
+import shutil
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from shopfloor.domain.loops import Run, RunState, Wanted
-from shopfloor.errors import BadSettings, InvalidInput, NotFound, PermissionDenied
+from shopfloor.errors import BadSettings, FileNotFound, FileTooLarge, NotAFile, Refused
 from shopfloor.runner import permissions, processes, prompt, verification
 from shopfloor.runner.acp import Door, Lines, PermissionAsked
 from shopfloor.runner.budgets import Stopwatch, Usage, used_up
-from shopfloor.runner.files import ProjectFiles, closed
 from shopfloor.runner.options import RunOptions, read_options
 from shopfloor.runner.view import JsonLines, LiveView
+from shopfloor.serving import Shopfloor
 from shopfloor.settings import PermissionRule, Settings
-from tests.loop.support import until
+from tests.loop.support import PATIENCE, until
 
 anyio = pytest.mark.anyio
 
@@ -38,7 +42,7 @@ def anyio_backend() -> str:
 @anyio
 async def test_a_command_is_an_argument_vector_and_sees_no_shell(tmp_path: Path):
     outcome = await processes.run(
-        [sys.executable, "-c", "import sys; print(sys.argv[1])", "$HOME; id"], tmp_path, seconds=20
+        [sys.executable, "-c", "import sys; print(sys.argv[1])", "$HOME; id"], tmp_path, seconds=PATIENCE
     )
     assert (outcome.code, outcome.said) == (0, "$HOME; id")
 
@@ -49,7 +53,7 @@ async def test_a_command_that_takes_too_long_is_ended_with_its_children(tmp_path
     began = time.monotonic()
     outcome = await processes.run([sys.executable, "-c", script], tmp_path, seconds=0.5)
     assert (outcome.code, outcome.failure.endswith("took too long")) == (None, True)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < PATIENCE
 
 
 @anyio
@@ -67,7 +71,9 @@ async def test_a_keeper_whose_runner_is_gone_ends_everything(tmp_path: Path):
 @anyio
 async def test_settings_of_the_floor_are_not_inherited(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("SHOPFLOOR_DATABASE", "postgresql://secret")
-    outcome = await processes.run([sys.executable, "-c", "import os; print(sorted(os.environ))"], tmp_path, seconds=20)
+    outcome = await processes.run(
+        [sys.executable, "-c", "import os; print(sorted(os.environ))"], tmp_path, seconds=PATIENCE
+    )
     assert "SHOPFLOOR_DATABASE" not in outcome.said
 
 
@@ -75,11 +81,11 @@ async def test_settings_of_the_floor_are_not_inherited(tmp_path: Path, monkeypat
 async def test_verification_stops_at_the_first_failure(tmp_path: Path):
     good, bad = [sys.executable, "-c", ""], [sys.executable, "-c", "print('oh no'); raise SystemExit(4)"]
     seen: list[processes.Outcome] = []
-    failing = await verification.failing([good, bad, good], tmp_path, 20, seen.append)
+    failing = await verification.failing([good, bad, good], tmp_path, PATIENCE, seen.append)
     assert failing is not None
     assert (failing.code, len(seen)) == (4, 2)
     assert verification.explained(failing).endswith("exit code 4. The end of its output:\noh no")
-    assert await verification.failing([good, good], tmp_path, 20) is None
+    assert await verification.failing([good, good], tmp_path, PATIENCE) is None
 
 
 # Lines
@@ -108,17 +114,23 @@ def test_headers_are_a_list_also_when_there_are_none():
 # Files
 
 
-def test_the_gate_opens_what_lies_in_the_project(tmp_path: Path):
-    gate = ProjectFiles(tmp_path, tmp_path / ".shopfloor")
-    gate.write("a/b/c.txt", "text\n")
-    assert gate.read(str(tmp_path / "a/b/c.txt")) == "text\n"
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Shopfloor]:
+    shopfloor = Shopfloor(Settings(project=tmp_path))
+    yield shopfloor
+    shopfloor.close()
+
+
+def test_the_gate_opens_what_lies_in_the_project(tmp_path: Path, gate: Shopfloor):
+    gate.write_file("a/b/c.txt", "text\n")
+    assert gate.read_file(str(tmp_path / "a/b/c.txt")) == "text\n"
     (tmp_path / "inner").symlink_to(tmp_path / "a")
-    assert gate.read("inner/b/c.txt") == "text\n"
-    gate.write("inner/b/c.txt", "new\n")
-    assert gate.read("a/b/c.txt") == "new\n"
+    assert gate.read_file("inner/b/c.txt") == "text\n"
+    gate.write_file(str(tmp_path / "inner/b/c.txt"), "new\n")
+    assert gate.read_file("a/b/c.txt") == "new\n"
     for readable in (".gitignore", ".github/x.yml", ".env.example", "environment.py", "my.git.txt"):
-        gate.write(readable, "x")
-        assert gate.read(readable) == "x"
+        gate.write_file(readable, "x")
+        assert gate.read_file(readable) == "x"
 
 
 @pytest.mark.parametrize(
@@ -126,30 +138,70 @@ def test_the_gate_opens_what_lies_in_the_project(tmp_path: Path):
     [
         "../x", "a/../../x", "/etc/passwd", "", ".", ".env", ".ENV", "a/.env.local", ".git/config", "A/.GIT/config",
         "node_modules/x", ".shopfloor/shopfloor.db", "key.pem", "id_rsa", "deep/.npmrc", "out", "out/x", "loop",
+        "secret", "store/x", "nul\0", "folder",
     ],
 )  # fmt: skip
-def test_the_gate_is_shut_for_everything_else(tmp_path: Path, path: str):
-    gate = ProjectFiles(tmp_path, tmp_path / ".shopfloor")
+def test_the_gate_is_shut_for_everything_else(tmp_path: Path, gate: Shopfloor, path: str):
     (tmp_path / "out").symlink_to("/etc")
     (tmp_path / "loop").symlink_to("loop")
-    for deed in (gate.read, lambda path: gate.write(path, "x")):
-        with pytest.raises((PermissionDenied, NotFound)):
-            deed(path)
+    (tmp_path / "secret").symlink_to(".env")
+    (tmp_path / "store").symlink_to(".shopfloor")
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    for named in (path, str(tmp_path / path) if path and not path.startswith("/") else path):
+        for deed in (gate.read_file, lambda path: gate.write_file(path, "x")):
+            with pytest.raises(Refused):
+                deed(named)
+    assert sorted(tmp_path.rglob("*")) == before
     assert not (tmp_path.parent / "x").exists()
 
 
-def test_only_regular_files_of_a_modest_size_are_read(tmp_path: Path):
-    gate = ProjectFiles(tmp_path, tmp_path / ".shopfloor")
+def test_a_file_is_replaced_whole_and_keeps_its_rights(tmp_path: Path, gate: Shopfloor):
+    script = tmp_path / "script"
+    script.write_text("old")
+    script.chmod(0o751)
+    before = script.stat().st_ino
+    gate.write_file("script", "new")
+    assert (script.read_text(), script.stat().st_mode & 0o777) == ("new", 0o751)
+    assert script.stat().st_ino != before
+    assert list(tmp_path.glob(".*.part")) == []
+
+
+def test_a_folder_that_turns_into_a_link_leads_nowhere(tmp_path: Path, gate: Shopfloor):
+    """While one thread swaps a folder for a link that leads out, writes land below the root or are refused."""
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.mkdir()
+    stop = threading.Event()
+
+    def swap() -> None:
+        spot = tmp_path / "spot"
+        while not stop.is_set():
+            spot.mkdir(exist_ok=True)
+            shutil.rmtree(spot, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                spot.symlink_to(outside)
+                spot.unlink()
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    for _ in range(500):
+        with contextlib.suppress(Refused):
+            gate.write_file("spot/x", "x")
+    stop.set()
+    swapping.join()
+    assert list(outside.iterdir()) == []
+
+
+def test_only_regular_files_of_a_modest_size_are_used(tmp_path: Path, gate: Shopfloor):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(PermissionDenied):
-        gate.read("pipe")
     (tmp_path / "large").write_bytes(b"x" * 1_048_577)
-    with pytest.raises(InvalidInput, match="File too large"):
-        gate.read("large")
-    with pytest.raises(NotFound, match="File not found"):
-        gate.read("missing")
-    assert closed("id_ed25519")
-    assert not closed(".env.sample")
+    for path, error in (("pipe", NotAFile), ("large", FileTooLarge), ("missing", FileNotFound)):
+        with pytest.raises(error):
+            gate.read_file(path)
+    with pytest.raises(NotAFile):
+        gate.write_file("pipe", "x")
+    with pytest.raises(FileTooLarge):
+        gate.write_file("big", "x" * 1_048_577)
 
 
 # Permissions
@@ -176,7 +228,8 @@ def test_an_option_is_chosen_by_its_kind():
     ("kind", "title", "own"),
     [
         ("other", "shopfloor_task-add", True), ("other", "mcp__shopfloor__task-list", True),
-        ("other", "task-add (shopfloor MCP Server)", True), ("execute", "shopfloor_task-add", False),
+        ("other", "task-add (shopfloor MCP Server)", True), ("other", "mcp__shopfloor__mcp__mail__list_inbox", True),
+        ("read", "shopfloor_read_file", True), ("other", "mcp__other__mcp__mail__send", False), ("execute", "shopfloor_task-add", False),
         ("other", "shopfloor_task-add; rm -rf /", False), ("other", "rm -rf /", False), ("edit", "shopfloor_task-add", False),
     ],
 )  # fmt: skip
@@ -252,13 +305,14 @@ def test_each_budget_names_the_option_that_gives_more():
 
 
 def test_a_stopwatch_stands_still_while_somebody_is_waited_for():
+    began = time.monotonic()
     watch = Stopwatch()
     with watch, watch:
         before = watch.seconds
         time.sleep(0.05)
         assert watch.seconds == before
     time.sleep(0.01)
-    assert before < watch.seconds < before + 0.05
+    assert before < watch.seconds <= time.monotonic() - began - 0.05
 
 
 def test_hooks_and_rules_are_settings(tmp_path: Path):

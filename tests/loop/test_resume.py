@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,32 @@ def test_a_killed_runner_leaves_no_process_behind(project: Project):
     run.process.kill()
     run.process.communicate()
     until(lambda: not project.left_over())
+
+
+def test_starting_and_stopping_again_and_again_leaves_nothing(project: Project):
+    _start_and_stop(project, 3)
+
+
+@pytest.mark.long
+def test_twenty_starts_and_stops_leave_nothing(project: Project):
+    _start_and_stop(project, 20)
+
+
+def _are_there(project: Project, number: int) -> bool:
+    return len(project.journal("children")) == number
+
+
+def _start_and_stop(project: Project, times: int) -> None:
+    """Each run has its server, its agent and children of it; none of them is there when the run has ended."""
+    for number in range(1, times + 1):
+        run = project.start("leaves_children_and_hangs", "--grace", "0.2s", name=f"run-{number}")
+        until(partial(_are_there, project, number))
+        run.process.send_signal(signal.SIGTERM)
+        assert run.finish()[0] == 0
+        assert project.left_over() == []
+    with project.floor() as floor:
+        rows = floor.floor.look(lambda work: work.runs.page(100))
+    assert {(row.state, row.process) for row in rows} == {("stopped", None)}
 
 
 def test_a_run_that_was_completed_is_verified_again(project: Project):

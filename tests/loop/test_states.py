@@ -16,13 +16,12 @@ from shopfloor.runner import states
 from shopfloor.runner.acp import Door
 from shopfloor.runner.book import Book
 from shopfloor.runner.drive import Drive, Ending
-from shopfloor.runner.files import ProjectFiles
 from shopfloor.runner.options import RunOptions
 from shopfloor.runner.states import MOVES, STATES, At
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.usecases import loops
-from tests.loop.support import AGENT, until
+from tests.loop.support import AGENT, PATIENCE, until
 
 pytestmark = pytest.mark.anyio
 
@@ -58,11 +57,11 @@ def drive_of(shopfloor: Shopfloor, behaviour: str = "good", **options: Any) -> D
     return Drive(
         book=Book(shopfloor, "r"),
         run=run,
-        options=RunOptions(agent=command, grace=1, handshake=5, **options),
+        options=RunOptions(agent=command, grace=1, handshake=PATIENCE, **options),
         settings=shopfloor.settings,
         template="{{iteration}}|{{extra}}|{{tasks}}",
         door=Door("http://127.0.0.1:1/mcp", token),
-        files=ProjectFiles(shopfloor.settings.project, shopfloor.settings.data),
+        shopfloor=shopfloor,
         view=Seen(),
     )
 
@@ -104,6 +103,20 @@ async def test_between_heeds_a_stop(shopfloor: Shopfloor):
     assert await states.between(drive) is At.FINISH
     assert drive.ending is not None
     assert drive.ending.code == 6
+
+
+async def test_between_heeds_a_stop_that_comes_while_it_looks_at_the_budgets(shopfloor: Shopfloor):
+    drive = await made(shopfloor)
+
+    class Interrupted(Book):
+        async def next_number(self) -> int:
+            drive.stop(0, "it was told to end")
+            return await super().next_number()
+
+    drive.book = Interrupted(shopfloor, "r")
+    assert await states.between(drive) is At.FINISH
+    assert drive.ending is not None
+    assert (drive.ending.state, drive.ending.code) == (RunState.STOPPED, 0)
 
 
 async def test_between_waits_while_paused(shopfloor: Shopfloor):
@@ -187,18 +200,33 @@ async def test_an_agent_that_dies_raises_and_recovers(shopfloor: Shopfloor):
 
 async def test_recover_closes_the_iteration_that_was_under_way(shopfloor: Shopfloor):
     drive = await made(shopfloor, "dies")
+    drive.to_tell = ["The work was checked and is not done yet"]
     for state in (states.launch, states.greet, states.prepare, states.open_session):
         await state(drive)
+    assert drive.to_tell == []
     with pytest.raises(AgentFailed) as failed:
         await states.turn(drive)
     drive.failure = failed.value.message
     assert await states.recover(drive) is At.CLOSE
+    assert drive.to_tell == ["The work was checked and is not done yet"]
     assert await states.close(drive) is At.BETWEEN
     ended = await drive.book.iteration(0)
     assert ended is not None
     assert (ended.outcome, (ended.failure or "").splitlines()[0]) == (
         "failed", "the agent ended with exit code 3 during session/prompt",
     )  # fmt: skip
+
+
+async def test_a_turn_that_takes_too_long_is_cancelled_and_the_next_prompt_says_so(shopfloor: Shopfloor):
+    drive = await made(shopfloor, "hangs", iteration_time=0.05)
+    for state in (states.launch, states.greet, states.prepare, states.open_session):
+        await state(drive)
+    assert await states.turn(drive) is At.CLOSE
+    assert (drive.outcome, drive.failure) == ("out_of_time", "the iteration took too long")
+    await states.close(drive)
+    await states.prepare(drive)
+    assert "The last iteration was ended after 0.05 s. Take a smaller step this time." in drive.prompt
+    await drive.end_agent()
 
 
 async def test_finish_ends_the_agent_and_writes_the_reason_down(shopfloor: Shopfloor):

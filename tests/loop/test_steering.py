@@ -37,7 +37,7 @@ def test_a_paused_run_waits_and_goes_on(project: Project):
 
 
 def test_a_stopped_run_ends_its_turn_and_can_be_taken_up_again(project: Project):
-    run = project.start("loads")
+    run = project.start("loads", "--grace", "0.5s")
     until(lambda: project.journal("session/prompt"))
     assert project.cli("stop", "run").stdout == "run stops\n"
     code, out, _ = run.finish()
@@ -52,24 +52,42 @@ def test_a_stopped_run_ends_its_turn_and_can_be_taken_up_again(project: Project)
     assert project.tasks() == DONE
 
 
-@pytest.mark.parametrize(("answer", "option"), [("allow", "opt-5"), ("always", "opt-3")])
-def test_a_person_is_asked_and_answers_from_the_command_line(project: Project, answer: str, option: str):
+def test_a_person_is_asked_and_answers_at_any_door(project: Project):
     run = project.start("asks")
-    for _ in FILES:
-        asked = run.until("permission_asked")
-        listed = project.cli("runs").stdout
-        assert "May the agent edit: write files?" in listed
-        refused = project.cli("runs", "answer", str(asked["number"]), "perhaps")
-        assert (refused.returncode, "allow or always or deny" in refused.stderr) == (1, True)
-        assert project.cli("runs", "answer", str(asked["number"]), answer).returncode == 0
+    question = "May the agent edit: write files?"
+
+    number = run.until("permission_asked")["number"]
+    assert question in project.cli("runs").stdout
+    refused = project.cli("runs", "answer", str(number), "perhaps")
+    assert (refused.returncode, "allow or always or deny" in refused.stderr) == (1, True)
+    assert project.cli("runs", "answer", str(number), "allow").returncode == 0
+
+    number = run.until("permission_asked")["number"]
+    [request] = json.loads(project.cli("inbox", "--json").stdout)["requests"]
+    assert (request["request"], request["run"], request["kind"]) == (number, "run", "permission")
+    assert (request["question"], request["options"]) == (question, ["allow", "always", "deny"])
+    [line] = [line for line in project.cli("inbox").stdout.splitlines() if question in line]
+    assert line.startswith(f"request-{number} ")
+    assert question in project.cli("inbox", "read", f"request-{number}").stdout
+    assert project.cli("inbox", "answer", f"request-{number}", "always").stdout == f"request-{number} is answered\n"
+
+    number = run.until("permission_asked")["number"]
+    with project.floor() as floor:
+        [waiting] = floor.call("desk", "inbox_waiting")["requests"]
+        assert (
+            floor.call("desk", "inbox_decide", {"request": waiting["request"], "answer": "allow"})["answer"] == "allow"
+        )
+
     assert run.finish()[0] == 0
-    assert [facts["outcome"]["optionId"] for facts in project.journal("permission")] == [option] * 3
-    again = project.cli("runs", "answer", "1", "deny")
+    assert [facts["outcome"]["optionId"] for facts in project.journal("permission")] == ["opt-5", "opt-3", "opt-5"]
+    again = project.cli("inbox", "answer", "request-1", "deny")
     assert (again.returncode, "answered already" in again.stderr) == (1, True)
+    assert project.cli("inbox").stdout == "Nothing waits for you.\n"
+    assert project.cli("inbox", "read", "request-1").returncode == 1
 
 
 def test_a_question_that_nobody_answers_is_denied_after_a_while(project: Project):
-    ran = project.run("asks", "--permission-time", "1s", "--iterations", "2")
+    ran = project.run("asks", "--permission-time", "0.2s", "--iterations", "2")
     assert ran.code == 3
     assert project.journal("permission") == [{"outcome": {"outcome": "selected", "optionId": "opt-9"}}]
     assert project.cli("runs").stdout.count("May the agent") == 0
@@ -92,11 +110,17 @@ def test_rules_answer_by_kind_and_path(project: Project):
 
 
 def test_a_stuck_note_asks_a_person_whose_answer_is_told(project: Project):
-    run = project.start("gets_stuck", "--no-progress", "40")
-    run.until("iteration_ended")
+    run = project.start("gets_stuck", "--no-progress", "1000", "--iterations", "1000")
+    asked = run.until("asked")
+    assert (asked["kind"], asked["question"]) == ("stuck", "which colour?")
+    assert asked["how"] == f"shopfloor inbox answer request-{asked['number']} TEXT"
     listed = json.loads(project.cli("runs", "--json").stdout)["questions"]
     assert [(each["run"], each["text"], each["answers"]) for each in listed] == [("run", "which colour?", "a text")]
-    assert project.cli("runs", "answer", str(listed[0]["question"]), "blue").returncode == 0
+    [request] = json.loads(project.cli("inbox", "--json").stdout)["requests"]
+    assert (request["kind"], request["question"], request["options"]) == ("stuck", "which colour?", [])
+    with project.floor() as floor:
+        assert floor.call("desk", "inbox_count")["waiting"] == 1
+    assert project.cli("inbox", "answer", f"request-{request['request']}", "blue").returncode == 0
     assert run.finish()[0] == 0
     assert any("About 'which colour?': blue" in facts["text"] for facts in project.journal("session/prompt"))
     assert "blue it is" in project.notes()
@@ -187,6 +211,30 @@ def test_a_command_of_a_task_must_pass_too(project: Project):
     assert "exit code 7" in out
     assert project.cli("runs", "accept", "run", "TAS-2").stdout == "TAS-2: no command\n"
     assert project.resume("--iterations", "20").finish()[0] == 0
+
+
+@pytest.mark.parametrize(("answer", "ran"), [("allow", True), ("deny", False)])
+def test_a_proposed_command_runs_only_when_a_person_approved_it(project: Project, answer: str, ran: bool):
+    proof = project.root / "pro ved"
+    run = project.start("proposes", verify=None)
+    run.until("iteration_ended")
+    [request] = json.loads(project.cli("inbox", "--json").stdout)["requests"]
+    assert (request["kind"], request["options"]) == ("acceptance", ["allow", "deny"])
+    assert request["question"] == "May this command prove TAS-1 done? touch 'pro ved'"
+    assert not proof.exists()
+    assert project.cli("inbox", "answer", f"request-{request['request']}", answer).returncode == 0
+    project.let_go()
+    assert run.finish()[0] == 0
+    assert proof.exists() is ran
+    told = "was approved and has to pass" if ran else "was not approved and does not count"
+    assert any(f"The acceptance command of TAS-1 {told}." in f["text"] for f in project.journal("session/prompt"))
+
+
+def test_a_proposed_command_that_nobody_answers_is_just_text(project: Project):
+    project.let_go()
+    assert project.run("proposes", verify=None).code == 0
+    assert not (project.root / "pro ved").exists()
+    assert project.cli("inbox").stdout == "Nothing waits for you.\n"
 
 
 def test_several_runs_share_one_store(project: Project):

@@ -16,24 +16,13 @@ from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.toolkit import Answer
 from shopfloor.usecases import loops
-from tests.postgres import PostgresServer
 
 Call = Callable[..., str]
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def shopfloor(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shopfloor]:
-    where: dict[str, Any] = {}
-    if request.param == "postgres":
-        where["database"] = request.getfixturevalue("postgres").create_database()
-    with Shopfloor(Settings(project=tmp_path, **where)) as shopfloor:
+@pytest.fixture
+def shopfloor(tmp_path: Path, database: str) -> Iterator[Shopfloor]:
+    with Shopfloor(Settings(project=tmp_path, database=database)) as shopfloor:
         yield shopfloor
 
 
@@ -371,3 +360,53 @@ def test_the_latest_run_is_meant_when_none_is_named(shopfloor: Shopfloor):
     shopfloor.call("loop", "task-add", {"tasks": [{"content": "a"}]})
     assert shopfloor.call("loop", "task-list", {}, "first").startswith("There are no tasks")
     assert "there is no run 'third'" in shopfloor.call("loop", "task-list", {}, "third").lower()
+
+
+def proposals(shopfloor: Shopfloor) -> dict[int, str]:
+    """What is asked about acceptance commands, by the number of the question."""
+    asked = shopfloor.floor.look(lambda work: work.run_talk.pending(10))
+    return {request.number: request.question for request in asked if request.kind == "acceptance"}
+
+
+def acceptance(shopfloor: Shopfloor) -> list[str | None]:
+    return [task.acceptance for task in shopfloor.floor.look(lambda work: list(loops.all_tasks(work, "r")))]
+
+
+def test_a_command_that_an_agent_proposes_counts_when_a_person_allows_it(shopfloor: Shopfloor, call: Call):
+    add(call, "a\nAcceptance command: `make  'the test'`", "b\n  acceptance COMMAND: rm -rf $HOME; id", "c")
+    assert acceptance(shopfloor) == [None, None, None]
+    (first, second), questions = proposals(shopfloor), list(proposals(shopfloor).values())
+    assert questions == [
+        "May this command prove TAS-1 done? make 'the test'",
+        "May this command prove TAS-2 done? rm -rf '$HOME;' id",
+    ]
+    for number, answer in ((first, "allow"), (second, "deny")):
+        assert shopfloor.call("desk", "inbox_decide", {"request": number, "answer": answer})["answer"] == answer
+    assert acceptance(shopfloor) == ['["make", "the test"]', None, None]
+    assert proposals(shopfloor) == {}
+
+
+def test_what_a_person_sets_settles_what_was_proposed(shopfloor: Shopfloor, call: Call):
+    add(call, "a\nAcceptance command: make test")
+    [number] = proposals(shopfloor)
+    shopfloor.floor.administer(lambda work: loops.accept(work, "r", "TAS-1", '["make"]'))
+    assert (proposals(shopfloor), acceptance(shopfloor)) == ({}, ['["make"]'])
+    late = shopfloor.call("desk", "inbox_decide", {"request": number, "answer": "allow"})
+    assert late["error"] == f"question {number} is answered already: withdrawn"
+    assert acceptance(shopfloor) == ['["make"]']
+
+
+@pytest.mark.parametrize("command", ["make 'test", "", "`", f"x{'y' * 1000}", "make \u202etest", "make \x1b[31mtest"])
+def test_a_command_that_cannot_be_read_or_shown_is_refused(shopfloor: Shopfloor, call: Call, command: str):
+    message, _ = refused(add(call, "fine", f"a\nAcceptance command: {command}"))
+    assert message.startswith("the acceptance command cannot be read: ")
+    assert (acceptance(shopfloor), proposals(shopfloor)) == ([], {})
+
+
+def test_an_agent_cannot_answer_its_own_proposal(shopfloor: Shopfloor, call: Call):
+    add(call, "a\nAcceptance command: make test")
+    [number] = proposals(shopfloor)
+    shopfloor.hire("wim", "SUPERVISOR", with_token=False)
+    refusal = shopfloor.call("desk", "inbox_decide", {"request": number, "answer": "allow"}, "wim")
+    assert refusal["code"] == "PERMISSION_DENIED"
+    assert acceptance(shopfloor) == [None]

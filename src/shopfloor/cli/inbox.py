@@ -7,24 +7,35 @@ from typing import Annotated, Any
 import typer
 
 from shopfloor.cli.options import AsJson, command, default, opened, show, table
+from shopfloor.errors import NotFound
 from shopfloor.settings import Settings
 
-app = typer.Typer(help="What waits for a person: mail, questions and alarms.", invoke_without_command=True)
+app = typer.Typer(
+    help="What waits for a person: mail, questions, what runs ask, and alarms.", invoke_without_command=True
+)
 
 Id = Annotated[str, typer.Argument(help="The mail's id, such as mail-12.")]
+AnyId = Annotated[str, typer.Argument(help="The id of a mail, such as mail-12, or of what a run asks: request-3.")]
 Everything = Annotated[bool, typer.Option("--all", help="Also what has been dealt with.")]
+
+_REQUEST = "request-"
 
 
 @default(app)
 def inbox(settings: Settings, everything: Everything = False, as_json: AsJson = False) -> None:
-    """List what waits for a person, newest first."""
-    answer = _call(settings, "inbox_list", {"includeDone": everything})
-    show(answer, as_json, table([_row(mail) for mail in answer["mails"]], "Nothing waits for you."))
+    """List what waits for a person: what runs ask, then mail, newest first."""
+    answer = _call(settings, "inbox_waiting", {"includeDone": everything})
+    rows = [*map(_request_row, answer["requests"]), *map(_row, answer["mails"])]
+    show(answer, as_json, table(rows, "Nothing waits for you."))
 
 
 @command(app, "read")
-def read(settings: Settings, id: Id, as_json: AsJson = False) -> None:
-    """Read one mail and mark it as read."""
+def read(settings: Settings, id: AnyId, as_json: AsJson = False) -> None:
+    """Read one mail and mark it as read, or see what a run asks."""
+    if (number := _request_number(id)) is not None:
+        request = _request(settings, number)
+        show(request, as_json, _asked(request))
+        return
     mail = _call(settings, "inbox_read", {"mailId": id})
     show(mail, as_json, _letter(mail))
 
@@ -40,10 +51,13 @@ def reply(
 
 @command(app, "answer")
 def answer(
-    settings: Settings, id: Id, text: Annotated[str, typer.Argument(help="The answer.")], as_json: AsJson = False
+    settings: Settings, id: AnyId, text: Annotated[str, typer.Argument(help="The answer.")], as_json: AsJson = False
 ) -> None:
-    """Answer an agent's question."""
-    given = _call(settings, "inbox_answer", {"mailId": id, "answer": text})
+    """Answer an agent's question, or what a run asks: one of its answers where it gives some."""
+    if (number := _request_number(id)) is not None:
+        given = _call(settings, "inbox_decide", {"request": number, "answer": text})
+    else:
+        given = _call(settings, "inbox_answer", {"mailId": id, "answer": text})
     show(given, as_json, f"{id} is answered")
 
 
@@ -61,6 +75,36 @@ def _call(settings: Settings, tool: str, arguments: dict[str, Any]) -> dict[str,
         raise answer.error
     body: dict[str, Any] = answer.body
     return body
+
+
+def _request_number(id: str) -> int | None:
+    number = id.removeprefix(_REQUEST)
+    return int(number) if id.startswith(_REQUEST) and number.isascii() and number.isdigit() else None
+
+
+def _request(settings: Settings, number: int) -> dict[str, Any]:
+    requests: list[dict[str, Any]] = _call(settings, "inbox_waiting", {})["requests"]
+    for request in requests:
+        if request["request"] == number:
+            return request
+    raise NotFound(f"{_REQUEST}{number} does not wait for an answer", hint="See what does: shopfloor inbox")
+
+
+def _request_row(request: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": f"{_REQUEST}{request['request']}",
+        "from": f"run:{request['run']}",
+        "wants": " ".join(request["options"]) or "answer",
+        "subject": request["question"][:60],
+        "at": request["createdAt"],
+    }
+
+
+def _asked(request: dict[str, Any]) -> str:
+    options = ", ".join(request["options"]) or "any answer"
+    lines = [f"From:    run:{request['run']}", f"Date:    {request['createdAt']}"]
+    lines.append(f"Answer:  {options}: shopfloor inbox answer {_REQUEST}{request['request']} TEXT")
+    return "\n".join([*lines, "", *(_plain(line) for line in request["question"].split("\n"))])
 
 
 def _row(mail: dict[str, Any]) -> dict[str, Any]:

@@ -114,7 +114,10 @@ def accept(
     acceptance: Annotated[str, typer.Argument(help="The command; without one, none is needed any more.")] = "",
 ) -> None:
     """Set the command that must pass for one task before its run is done."""
-    words = read_command(acceptance) if acceptance.strip() else None
+    try:
+        words = read_command(acceptance) if acceptance.strip() else None
+    except ValueError as error:
+        raise InvalidInput(f"The command cannot be read: {error}") from None
     with opened(settings) as shopfloor:
         id = _book().accepted(shopfloor, name, task, words)
     show(None, False, f"{id}: {acceptance or 'no command'}")
@@ -123,8 +126,9 @@ def accept(
 def say(settings: Settings, name: Name, text: Annotated[str, typer.Argument(help="What to say.")]) -> None:
     """Say something to a run; it stands in the next prompt."""
     with opened(settings) as shopfloor:
-        _book().said(shopfloor, name, text)
-    show(None, False, f"{name} reads it in its next iteration")
+        ended = _book().said(shopfloor, name, text).ended_at is not None
+    when = f"when it is taken up again: shopfloor run --resume {name}" if ended else "in its next iteration"
+    show(None, False, f"{name} reads it {when}")
 
 
 def pause(settings: Settings, name: Name) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from shopfloor.domain.mail import Mail
 from shopfloor.domain.tasks import PRIORITIES, State
 from shopfloor.errors import InvalidInput, NotFound
 
@@ -24,6 +26,9 @@ STATUSES: dict[str, State] = {
 
 NOTE_TYPES = ("learning", "stuck", "tip", "decision")
 PRIORITY_WORDS = ("critical", "high", "medium", "low", "backlog")
+
+COMMAND_LIMIT = 1000
+_PROPOSED = re.compile(r"^[ \t]*acceptance command:[ \t]*(.*?)[ \t]*$", re.IGNORECASE | re.MULTILINE)
 
 _SPELLED = {state: status for status, state in STATUSES.items()}
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -118,6 +123,7 @@ class Request:
     kind: str
     question: str
     options: tuple[str, ...]
+    about: str | None
     answer: str | None
     answered_by: str | None
     created_at: int
@@ -132,6 +138,15 @@ class Message:
     sender: str
     body: str
     created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a prompt carries of what others wrote, and whether there is more for the next one."""
+
+    messages: tuple[Message, ...] = ()
+    mails: tuple[Mail, ...] = ()
+    more: bool = False
 
 
 def task_id(number: int) -> str:
@@ -167,6 +182,34 @@ def read_note_type(text: str) -> str:
     if text not in NOTE_TYPES:
         raise InvalidInput(f"'{text[:40]}' is not a type of note", hint=f"Use one of {', '.join(NOTE_TYPES)}")
     return text
+
+
+def split_command(text: str) -> tuple[str, ...]:
+    """A command line as an argument vector; no shell ever sees it."""
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError:
+        raise ValueError(f"the quotes of {text[:80]!r} do not match") from None
+    if not words:
+        raise ValueError("a command must not be empty")
+    return words
+
+
+def proposed_command(content: str) -> tuple[str, ...] | None:
+    """The command that a task's content proposes for its acceptance, in a line of its own."""
+    found = _PROPOSED.search(content)
+    if found is None:
+        return None
+    line = found[1].strip("`")
+    try:
+        if len(line) > COMMAND_LIMIT or not line.isprintable():
+            raise ValueError(f"a command has at most {COMMAND_LIMIT} characters, all of them printable")
+        return split_command(line)
+    except ValueError as error:
+        raise InvalidInput(
+            f"the acceptance command cannot be read: {error}",
+            hint="Nothing was added. Write it in one line: Acceptance command: PROGRAM ARGUMENTS",
+        ) from None
 
 
 def content_key(content: str) -> str:

@@ -17,6 +17,8 @@ RECIPIENTS_LIMIT = 100
 OPTIONS_LIMIT = 20
 EVERYONE = "everyone"
 ROLE = "role:"
+RUN = "run:"
+"""An address that begins so is a run's."""
 
 Importance = Literal["low", "normal", "high"]
 
@@ -33,7 +35,7 @@ class NotYourMail(PermissionDenied):
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """Whoever writes or gets mail: an agent, the person in charge, or the floor itself."""
+    """Whoever writes or gets mail: an agent, the agent of a run, the person in charge, or the floor itself."""
 
     key: str
 
@@ -43,14 +45,19 @@ class Party:
         return self.key.removeprefix("agent:") if self.key.startswith("agent:") else None
 
     @property
+    def address(self) -> str | None:
+        """What toAgentId calls an agent or a run; the person and the floor are addressed otherwise."""
+        return self.key if self.key.startswith(RUN) else self.agent
+
+    @property
     def name(self) -> str:
         """The name that answers show."""
-        return self.agent or _NAMES[self.key]
+        return self.address or _NAMES[self.key]
 
 
 HUMAN = Party("human")
 FLOOR = Party("floor")
-HUMAN_TYPE, FLOOR_TYPE = "HUMAN", "SYSTEM"
+HUMAN_TYPE, FLOOR_TYPE, RUN_TYPE = "HUMAN", "SYSTEM", "RUN"
 _NAMES = {HUMAN.key: "human", FLOOR.key: "shopfloor"}
 
 
@@ -107,9 +114,19 @@ def agent_party(name: str) -> Party:
     return Party(f"agent:{name}")
 
 
+def run_party(name: str) -> Party:
+    """The agent of the run of that name as sender or recipient."""
+    return Party(f"{RUN}{name}")
+
+
 def party_of(principal: Principal) -> Party:
     """As whom a principal writes and gets mail."""
-    return agent_party(principal.name) if principal.kind is Kind.AGENT else HUMAN
+    match principal.kind:
+        case Kind.AGENT:
+            return agent_party(principal.name)
+        case Kind.RUN:
+            return run_party(principal.name)
+    return HUMAN
 
 
 def reader_of(principal: Principal) -> str:
@@ -119,7 +136,12 @@ def reader_of(principal: Principal) -> str:
 
 def type_of(principal: Principal) -> str:
     """What kind of sender a principal is."""
-    return principal.role if principal.kind is Kind.AGENT else HUMAN_TYPE
+    match principal.kind:
+        case Kind.AGENT:
+            return principal.role
+        case Kind.RUN:
+            return RUN_TYPE
+    return HUMAN_TYPE
 
 
 def reply_subject(subject: str) -> str:

@@ -1,4 +1,4 @@
-"""The path gate: the one way to the project's files, for reading, searching, indexing and imports.
+"""The path gate: the one way to the project's files, for reading, searching, indexing, imports and the runner.
 
 A path is opened part by part, each below the folder opened before it and never through a link, so that nothing
 that changes meanwhile leads outside. Links are followed by hand, as long as they stay below the root.
@@ -7,9 +7,10 @@ that changes meanwhile leads outside. Links are followed by hand, as long as the
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,7 @@ LIMIT = 1_048_576
 _LINKS = 40
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,11 @@ class Files:
         self.rules = PathRules(secret_names, str(data.relative_to(self.root)) if data and inside else None)
         self._data = data
 
+    def below(self, path: str) -> str:
+        """The path as it is named from the root, also when the whole path was given."""
+        root = f"{self.root}/"
+        return path[len(root) :] if f"{path}/".startswith(root) else path
+
     def read(self, path: str, limit: int = LIMIT) -> File:
         """The whole file, if the rules allow it and it is not larger than the limit."""
         with self.open(path) as opened:
@@ -63,6 +70,24 @@ class Files:
             if len(data) > limit:  # it has grown since
                 raise FileTooLarge(path=path, size=len(data), limit=limit, hint="Search it with grep_codebase")
             return File(opened.path, data, opened.modified)
+
+    def write(self, path: str, data: bytes, limit: int = LIMIT) -> None:
+        """Put the data into a file, whole or not at all, if the rules allow it; folders on the way are made."""
+        parts = self.rules.check(path)
+        if len(data) > limit:
+            raise FileTooLarge(path=path, size=len(data), limit=limit, hint=f"At most {limit} bytes can be written")
+        try:
+            folder, name = _Descent(self, path).to_folder(parts)
+            try:
+                _replace(folder, name, data)
+            finally:
+                os.close(folder)
+        except ValueError:
+            raise NotAFile(path=path, hint="No file can have such a name") from None
+        except IsADirectoryError:
+            raise NotAFile(path=path, hint="Name a file that is there, or one that is not") from None
+        except OSError as error:
+            raise PathDenied(path=path, hint=f"It cannot be written: {error.strerror}") from None
 
     def has(self, path: str) -> bool:
         """Whether there is such a file, and it may be read."""
@@ -144,6 +169,42 @@ class _Descent:
             for folder in self._folders:
                 os.close(folder)
 
+    def to_folder(self, parts: Sequence[str]) -> tuple[int, str]:
+        """The descriptor of the folder that a file lies in, or will, and the file's name there."""
+        try:
+            self._folders.append(os.open(self._files.root, _FOLDER))
+            pending = list(reversed(parts))
+            while pending:
+                name = pending.pop()
+                if name == "..":
+                    self._up()
+                    continue
+                kind = self._kind_or_none(name)
+                if kind is not None and stat.S_ISLNK(kind):
+                    pending.extend(reversed(self._followed(name)))
+                elif not pending:
+                    return os.dup(self._folders[-1]), name
+                else:
+                    self._make(name, kind)
+                    self._enter(name)
+            raise IsADirectoryError
+        finally:
+            for folder in self._folders:
+                os.close(folder)
+
+    def _kind_or_none(self, name: str) -> int | None:
+        if self._links and self._files.rules.blocks([*self._names, name]):
+            raise self._denied()
+        try:
+            return os.stat(name, dir_fd=self._folders[-1], follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            return None
+
+    def _make(self, name: str, kind: int | None) -> None:
+        if kind is None:
+            with suppress(FileExistsError):  # somebody was faster; entering tells whether it is a folder
+                os.mkdir(name, dir_fd=self._folders[-1])
+
     def _step(self, pending: list[str]) -> int | None:
         name = pending.pop()
         if name == "..":
@@ -159,12 +220,15 @@ class _Descent:
             return self._last(name, kind)
         if not stat.S_ISDIR(kind):
             raise NotADirectoryError
+        self._enter(name)
+        return None
+
+    def _enter(self, name: str) -> None:
         folder = os.open(name, _FOLDER, dir_fd=self._folders[-1])
         self._folders.append(folder)
         self._names.append(name)
         if self._files.keeps_out_of(folder):
             raise self._denied()
-        return None
 
     def _last(self, name: str, kind: int) -> int:
         if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
@@ -203,3 +267,23 @@ def _read(descriptor: int, limit: int) -> bytes:
         chunks.append(chunk)
         limit -= len(chunk)
     return b"".join(chunks)
+
+
+def _replace(folder: int, name: str, data: bytes) -> None:
+    """Write beside the file and put it in its place, with the rights of the one that was there."""
+    before = None
+    with suppress(FileNotFoundError):
+        before = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    if before is not None and not stat.S_ISREG(before):
+        raise IsADirectoryError
+    beside = f".{secrets.token_hex(8)}.part"
+    descriptor = os.open(beside, _NEW, 0o666, dir_fd=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            if before is not None:
+                os.fchmod(descriptor, stat.S_IMODE(before))
+        os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(beside, dir_fd=folder)

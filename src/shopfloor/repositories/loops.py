@@ -17,7 +17,7 @@ _RUN = (
 )
 _ITERATION = "number, attempts, summary, outcome, failure, board, retold, tokens, cost, started_at, ended_at"
 _NOTE = "number, run, iteration, type, content, created_at"
-_REQUEST = "number, run, kind, question, options, answer, answered_by, created_at, answered_at"
+_REQUEST = "number, run, kind, question, options, about, answer, answered_by, created_at, answered_at"
 
 _SUMMARY_REF = "run_iteration.run || '/' || CAST(run_iteration.number AS TEXT)"
 _NOTE_REF = f"'{NOTE_PREFIX}' || CAST(run_note.number AS TEXT)"
@@ -51,14 +51,19 @@ class Runs:
         return added == 1
 
     def get(self, name: str) -> Run:
+        run = self.find(name)
+        if run is None:
+            raise RunNotFound(run=name, hint="See which there are: shopfloor runs")
+        return run
+
+    def find(self, name: str) -> Run | None:
+        """The run, if there is one of that name."""
         row = self._connection.one(
             f"SELECT {_RUN} FROM run WHERE workspace = :workspace AND name = :name",
             workspace=self._workspace,
             name=name,
         )
-        if row is None:
-            raise RunNotFound(run=name, hint="See which there are: shopfloor runs")
-        return _run(row)
+        return None if row is None else _run(row)
 
     def held(self, name: str, now: int) -> Run:
         """The run; whoever changes it or its tasks at the same time goes after this work."""
@@ -235,15 +240,18 @@ class RunTalk:
         )
         return [Note(*row) for row in rows]
 
-    def ask(self, run: str, kind: str, question: str, options: tuple[str, ...], now: int) -> Request:
+    def ask(
+        self, run: str, kind: str, question: str, options: tuple[str, ...], now: int, about: str | None = None
+    ) -> Request:
         row = self._connection.one(
-            "INSERT INTO run_request (workspace, run, kind, question, options, created_at)"
-            f" VALUES (:workspace, :run, :kind, :question, :options, :now) RETURNING {_REQUEST}",
+            "INSERT INTO run_request (workspace, run, kind, question, options, about, created_at)"
+            f" VALUES (:workspace, :run, :kind, :question, :options, :about, :now) RETURNING {_REQUEST}",
             workspace=self._workspace,
             run=run,
             kind=kind,
             question=question,
             options=json.dumps(options),
+            about=about,
             now=now,
         )
         assert row is not None
@@ -294,23 +302,26 @@ class RunTalk:
             now=now,
         )
 
-    def tell(self, run: str, iteration: int) -> list[Message]:
-        """What has to stand in the prompt of this iteration; it counts as told from now on."""
-        self._connection.execute(
-            "UPDATE run_message SET told_in = :iteration WHERE workspace = :workspace AND run = :run"
-            " AND told_in IS NULL",
-            workspace=self._workspace,
-            run=run,
-            iteration=iteration,
-        )
+    def untold(self, run: str, since: int, limit: int) -> list[Message]:
+        """What no prompt of an iteration before this one has told, oldest first."""
         rows = self._connection.all(
             "SELECT number, sender, body, created_at FROM run_message WHERE workspace = :workspace AND run = :run"
-            " AND told_in = :iteration ORDER BY number",
+            " AND (told_in IS NULL OR told_in >= :since) ORDER BY number LIMIT :limit",
             workspace=self._workspace,
             run=run,
-            iteration=iteration,
+            since=since,
+            limit=limit,
         )
         return [Message(*row) for row in rows]
+
+    def told(self, number: int, iteration: int) -> None:
+        """A prompt of this iteration has told it."""
+        self._connection.execute(
+            "UPDATE run_message SET told_in = :iteration WHERE workspace = :workspace AND number = :number",
+            workspace=self._workspace,
+            number=number,
+            iteration=iteration,
+        )
 
 
 def _run(row: Row) -> Run:

@@ -245,6 +245,19 @@ class Mails:
         )
         return [row[0] for row in rows]
 
+    def to_show(self, owner: Party, since: int | None, limit: int) -> list[Mail]:
+        """Whole mail that its recipient was not shown yet, or only from a moment on, oldest first."""
+        rows = self._connection.all(
+            f"SELECT {_WHOLE} FROM {_RECEIPTS} WHERE receipt.workspace = :workspace AND receipt.recipient = :owner"
+            f" AND (receipt.undelivered = 1{'' if since is None else ' OR receipt.delivered_at >= :since'})"
+            " ORDER BY receipt.mail LIMIT :limit",
+            workspace=self._workspace,
+            owner=owner.key,
+            limit=limit,
+            **({} if since is None else {"since": since}),
+        )
+        return [_mail(row) for row in rows]
+
     def deliver(self, owner: Party, mails: Sequence[int], now: int) -> None:
         """The recipient has seen that there is this mail."""
         for mail in mails:

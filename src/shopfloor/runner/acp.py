@@ -34,16 +34,22 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
-from shopfloor.errors import AgentFailed, Refused
+from shopfloor.errors import AgentFailed, NotFound, Refused
 from shopfloor.runner import processes
 from shopfloor.runner.processes import Child
 
 LINE_LIMIT = 64 * 1024 * 1024
 TURN_LIMIT = 256 * 1024 * 1024
 SERVER = "shopfloor"
+LAST_WORDS = 30.0
+"""Seconds that an agent which has closed its output has to end, before that itself is called its failure."""
 
 _CHUNK = 256 * 1024
 _NO_LEAVE = -32000
+_NOT_THERE = -32002
+"""What the protocol calls a resource that is not found; agents make a new file then."""
+
+_PROMPT = "session/prompt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +101,11 @@ class Agent:
     can_load: bool = False
     name: str = ""
 
+    @property
+    def prompted(self) -> asyncio.Event:
+        """Set as soon as the prompt of this turn was handed over."""
+        return self._lines.prompted
+
     async def initialize(self) -> None:
         """Agree on the protocol."""
         request = InitializeRequest(
@@ -136,7 +147,7 @@ class Agent:
         """The agent's answer at the end of its turn."""
         self._lines.begin_turn()
         request = PromptRequest(session_id=session, prompt=[TextContentBlock(type="text", text=text)])
-        return await self._ask("session/prompt", request, None)
+        return await self._ask(_PROMPT, request, None)
 
     async def cancel(self, session: str) -> None:
         """Ask the agent to end its turn."""
@@ -176,7 +187,7 @@ class Agent:
         if self._lines.trouble is not None:
             return AgentFailed(self._lines.trouble)
         try:
-            code = await asyncio.wait_for(self.child.wait(), 5)
+            code = await asyncio.wait_for(self.child.wait(), LAST_WORDS)
         except TimeoutError:
             return AgentFailed(f"the agent closed its output during {method}")
         last = [line[:300] for line in self.child.said.splitlines()[-1:]]
@@ -222,7 +233,8 @@ async def _lawful(deed: Awaitable[Any]) -> Any:
     try:
         return await deed
     except Refused as error:
-        raise RequestError(_NO_LEAVE, error.message, {"hint": error.hint}) from None
+        code = _NOT_THERE if isinstance(error, NotFound) else _NO_LEAVE
+        raise RequestError(code, error.message, {"hint": error.hint}) from None
 
 
 def _asked(request: RequestPermissionRequest) -> PermissionAsked:
@@ -245,6 +257,7 @@ class Lines:
     trouble: str | None = None
     ended: bool = False
     nonsense: int = 0
+    prompted: asyncio.Event = field(default_factory=asyncio.Event)
     _ready: deque[dict[str, Any]] = field(default_factory=deque)
     _parts: list[bytes] = field(default_factory=list)
     _line: int = 0
@@ -252,10 +265,13 @@ class Lines:
 
     def begin_turn(self) -> None:
         self._turn = 0
+        self.prompted.clear()
 
     async def send(self, message: dict[str, Any]) -> None:
         self.writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
         await self.writer.drain()
+        if message.get("method") == _PROMPT:
+            self.prompted.set()
 
     async def receive(self) -> dict[str, Any] | None:
         """The next message that is not news; nothing when the agent has closed its output."""

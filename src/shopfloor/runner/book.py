@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from shopfloor.domain.loops import Iteration, Message, Request, Run, RunState, Wanted, spell, task_id, topic
+from shopfloor.domain.loops import Iteration, Request, Run, RunState, Told, Wanted, spell, task_id, topic
 from shopfloor.domain.tasks import BoardKind, State, Task
-from shopfloor.errors import Unavailable
+from shopfloor.errors import Unavailable, WrongState
 from shopfloor.repositories.work import Work
 from shopfloor.serving import Shopfloor
 from shopfloor.usecases import loops
@@ -51,8 +51,12 @@ class Book:
     async def next_number(self) -> int:
         return await self._read(lambda work: loops.next_number(work, self.name))
 
-    async def begin(self, number: int, *, retold: bool) -> tuple[Iteration, list[Message]]:
+    async def begin(self, number: int, *, retold: bool) -> tuple[Iteration, Told]:
         return await self._write(loops.begin_iteration, number, retold=retold)
+
+    async def told(self, number: int, told: Told) -> None:
+        """Write down that the agent has the prompt of this iteration, and what it carries."""
+        await self._write(loops.told, number, told)
 
     async def opened(self, session: str) -> None:
         """Remember the agent's name for the conversation."""
@@ -121,6 +125,11 @@ class Book:
             "notes": _fitting(notes, "There are no notes yet."),
             "history": "\n".join(reversed(history)) or "Nothing was done yet.",
         }
+
+    async def questions(self) -> list[Request]:
+        """What the run asks and nobody has answered, apart from permissions, which are shown where they are asked."""
+        asked = await self._read(lambda work: work.run_talk.pending(50, self.name))
+        return [request for request in asked if request.kind != "permission"]
 
     async def ask(self, question: str, options: tuple[str, ...]) -> Request:
         return await self._write(loops.ask_person, "permission", question, options)
@@ -228,8 +237,18 @@ def said(shopfloor: Shopfloor, name: str, text: str) -> Run:
 
 
 def steered(shopfloor: Shopfloor, name: str, wanted: str) -> Run:
-    """The run, with what a person wants of it: go, pause or stop."""
-    return shopfloor.floor.administer(lambda work: loops.steer(work, name, Wanted(wanted)))
+    """The run, with what a person wants of it: go, pause or stop; refused when no process is there to heed it."""
+
+    def steer(work: Work) -> Run:
+        run = loops.steer(work, name, Wanted(wanted))
+        if not loops.is_driven(work, run):
+            raise WrongState(
+                f"the run '{name}' was interrupted, and no process drives it",
+                hint=f"Go on with it: shopfloor run --resume {name}",
+            )
+        return run
+
+    return shopfloor.floor.administer(steer)
 
 
 def accepted(shopfloor: Shopfloor, name: str, task: str, command: tuple[str, ...] | None) -> str:

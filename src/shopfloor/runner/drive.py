@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shopfloor.domain.loops import Iteration, Run, RunState, Wanted, spell, task_id
+from shopfloor.domain.loops import Iteration, Run, RunState, Told, Wanted, spell, task_id
 from shopfloor.domain.tasks import State
 from shopfloor.domain.times import SECOND
 from shopfloor.runner import hooks, permissions, verification
@@ -17,11 +17,11 @@ from shopfloor.runner.acp import Agent, Door, PermissionAsked
 from shopfloor.runner.book import Book
 from shopfloor.runner.budgets import Stopwatch, Usage
 from shopfloor.runner.changes import Dirty
-from shopfloor.runner.files import FileGate
 from shopfloor.runner.options import RunOptions
 from shopfloor.runner.permissions import ALLOW, ANSWERS, DENY
 from shopfloor.runner.processes import Outcome
 from shopfloor.runner.view import View
+from shopfloor.serving import Shopfloor
 from shopfloor.settings import Moment, Settings
 
 
@@ -44,7 +44,7 @@ class Drive:
     settings: Settings
     template: str
     door: Door
-    files: FileGate
+    shopfloor: Shopfloor
     view: View
     at: str = ""
     task: str = "-"
@@ -52,6 +52,7 @@ class Drive:
     session: str | None = None
     iteration: Iteration | None = None
     prompt: str = ""
+    told: Told = field(default_factory=Told)
     usage: Usage = field(default_factory=Usage)
     watch: Stopwatch = field(default_factory=Stopwatch)
     before: Dirty = field(default_factory=dict)
@@ -61,11 +62,13 @@ class Drive:
     launches: int = 0
     verified_after: int | None = None
     to_tell: list[str] = field(default_factory=list)
+    owed: list[str] = field(default_factory=list)
     ending: Ending | None = None
     cancelling: bool = False
     in_turn: asyncio.Event = field(default_factory=asyncio.Event)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
     _ended_waiter: asyncio.Task[Any] | None = None
+    _shown: set[int] = field(default_factory=set)
     _judging: asyncio.Lock = field(default_factory=asyncio.Lock)
     _accounted: float = field(default_factory=time.monotonic)
 
@@ -85,6 +88,11 @@ class Drive:
             self.ending = Ending(RunState.STOPPED, code, self.how_to_go_on(why))
         self._ended.set()
 
+    def ends_with(self, ending: Ending | None) -> bool:
+        """Whether the run comes to its end: by this, or by a stop that came while this was found out."""
+        self.ending = self.ending or ending
+        return self.ending is not None
+
     def stop_as_asked(self) -> None:
         self.stop(6, "a person stopped it")
 
@@ -98,7 +106,7 @@ class Drive:
         return f"{why}. Go on: {' '.join(['shopfloor run --resume', self.name, *options])}"
 
     async def follow(self) -> None:
-        """Heed what people want, and judge what the agent calls complete while it waits for the verdict."""
+        """Heed what people want, show what they are asked, and judge what the agent calls complete while it waits."""
         while True:
             mark = self.book.mark()
             self.run = await self.book.run()
@@ -107,7 +115,18 @@ class Drive:
                 self.stop_as_asked()
             if self.in_turn.is_set() and self.run.wish > self.run.judged:
                 await self.judge()
+            await self._show_questions()
             await self.book.stirred(mark, 2.0)
+
+    async def _show_questions(self) -> None:
+        """Tell the view, once each, what waits in the inbox for a person."""
+        for request in await self.book.questions():
+            if request.number not in self._shown:
+                self._shown.add(request.number)
+                how = f"shopfloor inbox answer request-{request.number} {'|'.join(request.options) or 'TEXT'}"
+                self.view.show(
+                    "asked", run=self.name, number=request.number, kind=request.kind, question=request.question, how=how
+                )
 
     # Verification
 
@@ -219,7 +238,7 @@ class Drive:
         return self.cancelling or self.ending is not None or not self.in_turn.is_set()
 
     async def read(self, path: str, line: int | None, limit: int | None) -> str:
-        text = await asyncio.to_thread(self.files.read, path)
+        text = await asyncio.to_thread(self.shopfloor.read_file, path)
         if line is None and limit is None:
             return text
         lines = text.splitlines(keepends=True)
@@ -227,7 +246,7 @@ class Drive:
         return "".join(lines[first : None if limit is None else first + limit])
 
     async def write(self, path: str, content: str) -> None:
-        await asyncio.to_thread(self.files.write, path, content)
+        await asyncio.to_thread(self.shopfloor.write_file, path, content)
         self.view.show("file_written", run=self.name, path=path)
 
     def updated(self, session: str, update: dict[str, Any]) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from shopfloor.domain.loops import split_command
 from shopfloor.errors import BadSettings
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -25,16 +25,8 @@ def read_span(value: Any) -> Any:
 
 
 def read_command(value: Any) -> Any:
-    """A command line as an argument vector; no shell ever sees it."""
-    if not isinstance(value, str):
-        return value
-    try:
-        words = tuple(shlex.split(value))
-    except ValueError as error:
-        raise ValueError(f"the quotes of {value!r} do not match") from error
-    if not words:
-        raise ValueError("a command must not be empty")
-    return words
+    """A command line as an argument vector."""
+    return split_command(value) if isinstance(value, str) else value
 
 
 Span = Annotated[float, BeforeValidator(read_span), Field(gt=0)]

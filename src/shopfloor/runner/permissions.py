@@ -18,8 +18,9 @@ _KINDS = {
     ALWAYS: ("allow_always", "allow_once"),
     DENY: ("reject_once", "reject_always"),
 }
+_NAME = r"(?:[a-z]+[-_][a-z]+|mcp__mail__[a-z_]+)"
 _OWN_TOOL = re.compile(
-    rf"(?:mcp__)?{SERVER}(?:__|_|:|/|\.| - )[a-z]+[-_][a-z]+|[a-z]+[-_][a-z]+ \({SERVER} MCP Server\)"
+    rf"(?:mcp__)?{SERVER}(?:__|_|:|/|\.| - ){_NAME}|{_NAME} \({SERVER} MCP Server\)"
     r"(?:: ?\{[^{}]*\})?",
     re.IGNORECASE,
 )

@@ -15,6 +15,8 @@ TAIL = 16 * 1024
 """Bytes that are kept of what a process says."""
 
 _CHUNK = 64 * 1024
+_DRAINED = 10.0
+"""Seconds that the output of an ended process has to come to its end: somebody else may hold it."""
 
 
 @dataclass
@@ -50,7 +52,7 @@ class Child:
         code = await self.process.wait()
         if self._draining is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(self._draining), 1)
+                await asyncio.wait_for(asyncio.shield(self._draining), _DRAINED)
         self.let_go()
         return code
 

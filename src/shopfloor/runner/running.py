@@ -20,7 +20,6 @@ from shopfloor.runner import changes, prompt, states
 from shopfloor.runner.acp import Door
 from shopfloor.runner.book import Book
 from shopfloor.runner.drive import Drive, Ending
-from shopfloor.runner.files import ProjectFiles
 from shopfloor.runner.options import RunOptions, read_options
 from shopfloor.runner.view import JsonLines, LiveView, View, keys
 from shopfloor.serving import Shopfloor
@@ -114,7 +113,7 @@ async def _run(
             settings=settings,
             template=_template(settings, options),
             door=Door(f"{url}/mcp", token),
-            files=ProjectFiles(settings.project, settings.data),
+            shopfloor=shopfloor,
             view=view,
         )
         return await _driven(drive)

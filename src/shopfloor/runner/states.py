@@ -104,8 +104,7 @@ async def between(drive: Drive) -> At:
         return At.FINISH
     if await _verification_is_due(drive):
         return At.VERIFY
-    drive.ending = await _exhausted(drive) or await _standing_still(drive)
-    if drive.ending is not None:
+    if drive.ends_with(await _exhausted(drive) or await _standing_still(drive)):
         return At.FINISH
     if drive.agent is not None and drive.agent.child.alive:
         return At.PREPARE
@@ -188,11 +187,12 @@ async def greet(drive: Drive) -> At:
 async def prepare(drive: Drive) -> At:
     """The iteration is under way in the store, and its prompt is written."""
     number = await drive.book.next_number()
-    drive.iteration, messages = await drive.book.begin(number, retold=bool(drive.retold))
+    drive.iteration, drive.told = await drive.book.begin(number, retold=bool(drive.retold))
     drive.run = await drive.book.run()
     drive.usage, drive.watch, drive.outcome, drive.failure = Usage(), Stopwatch(), "ended", None
     drive.cancelling = False
     drive.view.show("iteration_started", run=drive.name, iteration=number, attempt=drive.iteration.attempts)
+    drive.owed = list(drive.to_tell)
     await drive.hook("pre_iteration")
     if drive.options.commit:
         drive.before = await changes.dirty(drive.project)
@@ -202,16 +202,14 @@ async def prepare(drive: Drive) -> At:
             "session": drive.name,
             "iteration": str(number),
             "spec": drive.run.spec,
-            "extra": "\n\n".join(
-                await _extra(drive, number, [f"{each.sender} says: {each.body}" for each in messages])
-            ),
+            "extra": "\n\n".join(await _extra(drive, number)),
             **await drive.book.material(),
         },
     )
     return At.OPEN
 
 
-async def _extra(drive: Drive, number: int, messages: list[str]) -> list[str]:
+async def _extra(drive: Drive, number: int) -> list[str]:
     """What this prompt says beyond the usual."""
     assert drive.iteration is not None
     parts = [drive.options.extra] if drive.options.extra else []
@@ -222,7 +220,7 @@ async def _extra(drive: Drive, number: int, messages: list[str]) -> list[str]:
     if drive.retold:
         parts.append(prompt.STANDSTILL.format(count=drive.retold))
     told, drive.to_tell = drive.to_tell, []
-    return [*parts, *told, *messages]
+    return [*parts, *told, *prompt.words_of_others(drive.told, "factory" in drive.settings.run_toolsets)]
 
 
 async def open_session(drive: Drive) -> At:
@@ -239,7 +237,9 @@ async def open_session(drive: Drive) -> At:
 async def turn(drive: Drive) -> At:
     """The agent has worked until its turn ended, by itself or because its time was up."""
     assert drive.agent is not None and drive.session is not None
-    answering = asyncio.create_task(drive.agent.prompt(drive.session, drive.prompt))
+    agent = drive.agent
+    answering = asyncio.create_task(agent.prompt(drive.session, drive.prompt))
+    recording = asyncio.create_task(_record(drive, agent.prompted))
     try:
         drive.in_turn.set()
         while not answering.done():
@@ -256,7 +256,19 @@ async def turn(drive: Drive) -> At:
         answering.cancel()
         with contextlib.suppress(asyncio.CancelledError, ShopfloorError):
             await answering
+        if not agent.prompted.is_set():
+            recording.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await recording
     return At.CLOSE
+
+
+async def _record(drive: Drive, prompted: asyncio.Event) -> None:
+    """Write down what the prompt carries, once the agent has it."""
+    assert drive.iteration is not None
+    await prompted.wait()
+    if drive.told.messages or drive.told.mails:
+        await drive.book.told(drive.iteration.number, drive.told)
 
 
 def _interrupting(drive: Drive) -> str | None:
@@ -303,6 +315,7 @@ async def recover(drive: Drive) -> At:
         await drive.hook("on_error", failure=failure)
     if drive.iteration is not None:
         drive.outcome = "cancelled" if stopped else "failed"
+        drive.to_tell = [*drive.owed, *drive.to_tell]  # this agent made nothing of it; the next one is told again
         return At.CLOSE
     if stopped:
         return At.BETWEEN

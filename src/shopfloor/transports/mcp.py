@@ -84,7 +84,8 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
         result = await call_next(context)
         if context.method in ("initialize", "server/discover") and isinstance(result, dict):
             caller = floor.acting_as(toolsets[0], floor.identity.authenticate(shown(context)))
-            result["instructions"] = _instructions(toolsets, caller.name if caller.role else None)
+            meant = [toolset for toolset in toolsets if floor.guides(toolset, caller)]
+            result["instructions"] = _instructions(meant, caller.name if caller.role else None)
         return result
 
     resources = _Resources(floor, toolsets, door, shown)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -27,19 +29,26 @@ from shopfloor.domain.loops import (
     RunState,
     RunSteered,
     RunTaskChanged,
+    Told,
     Wanted,
     spell,
     task_id,
 )
+from shopfloor.domain.mail import BODY_LIMIT, Mail, run_party
 from shopfloor.domain.tasks import DEFAULT_PRIORITY, BoardKind, IllegalMove, State, Task, TaskNotFound
 from shopfloor.errors import InvalidInput, NotFound, WrongState
 from shopfloor.repositories.tasks import Tasks
 from shopfloor.repositories.work import Work
 from shopfloor.usecases import identity, processes, tasks
 
+ALLOW, DENY = "allow", "deny"
 WITHDRAWN = "withdrawn"
 """The answer to a question that no longer matters."""
 
+TOLD_LIMIT = BODY_LIMIT
+"""Characters that a prompt carries of what others wrote; a single longer text still goes whole."""
+
+_TOLD = 50
 _TASK = re.compile(rf"(?:{loops.TASK_PREFIX})?([0-9]{{1,18}})", re.IGNORECASE)
 _PAGE = 200
 
@@ -105,7 +114,16 @@ def _add_task(work: Work, board: Tasks, run: str, new: NewTask) -> Task:
         completed_at=work.now if state is State.COMPLETED else None,
     )
     work.tell(RunTaskChanged(run=run, task=task.number))
+    _propose(work, run, task)
     return task
+
+
+def _propose(work: Work, run: str, task: Task) -> None:
+    """Ask a person whether the command that a task names may prove it done; until then it is just text."""
+    command = loops.proposed_command(task.title)
+    if command is not None:
+        question = f"May this command prove {task_id(task.number)} done? {shlex.join(command)}"
+        ask_person(work, run, "acceptance", question, (ALLOW, DENY), json.dumps([task.number, command]))
 
 
 def update_task(
@@ -216,9 +234,16 @@ def all_tasks(work: Work, run: str) -> Iterator[Task]:
 
 
 def accept(work: Work, run: str, id: str, command: str | None) -> Task:
-    """The task, with the command (a JSON list) that has to pass before the run counts as done."""
+    """The task, with the command (a JSON list) that has to pass before the run counts as done. Only people get here;
+    what was proposed for the task is settled by it."""
+    work.runs.held(run, work.now)
     board = work.tasks_of(BoardKind.LOOP, run)
-    return board.change(find(board, id).number, work.now, acceptance=command)
+    task = board.change(find(board, id).number, work.now, acceptance=command)
+    for request in work.run_talk.pending(_PAGE, run):
+        if request.kind == "acceptance" and json.loads(request.about or "[0]")[0] == task.number:
+            _take_back(work, request)
+    work.tell(RunTaskChanged(run=run, task=task.number))
+    return task
 
 
 # Notes and summaries
@@ -366,8 +391,8 @@ def next_number(work: Work, name: str) -> int:
     return run.iteration if cut_off else run.iteration + 1
 
 
-def begin_iteration(work: Work, name: str, number: int, *, retold: bool) -> tuple[Iteration, list[Message]]:
-    """The iteration, under way, and what people have said to it."""
+def begin_iteration(work: Work, name: str, number: int, *, retold: bool) -> tuple[Iteration, Told]:
+    """The iteration, under way, and what others have written to it."""
     run = work.runs.held(name, work.now)
     if number != run.iteration:
         last = work.runs.iteration(name, run.iteration)
@@ -377,12 +402,44 @@ def begin_iteration(work: Work, name: str, number: int, *, retold: bool) -> tupl
     iteration = work.runs.open_iteration(name, number, work.now)
     work.runs.change_iteration(name, number, retold=int(retold), failure=None)
     work.tell(RunSteered(run=name))
-    return iteration, told(work, name, number)
+    return iteration, to_tell(work, name, iteration)
 
 
-def told(work: Work, name: str, iteration: int) -> list[Message]:
-    """What the prompt of an iteration carries from people; told once, and again only when the iteration is redone."""
-    return work.run_talk.tell(name, iteration)
+def to_tell(work: Work, name: str, iteration: Iteration) -> Told:
+    """What the prompt of an iteration carries of what others wrote: people's words first, then mail, as much as fits.
+    It is told once, and again when an agent failed over it or the iteration is redone: rather twice than lost."""
+    first = iteration
+    for earlier in work.runs.iterations(name, _PAGE, before=iteration.number):
+        if earlier.outcome != "failed":
+            break
+        first = earlier
+    again = first is not iteration or iteration.attempts > 1
+    messages = work.run_talk.untold(name, first.number, _TOLD + 1)
+    mails = work.mail.to_show(run_party(name), first.started_at if again else None, _TOLD + 1)
+    return _fitting(messages, mails)
+
+
+def _fitting(messages: Sequence[Message], mails: Sequence[Mail]) -> Told:
+    everything: list[Message | Mail] = [*messages, *mails]
+    kept: list[Message | Mail] = []
+    size = 0
+    for each in everything:
+        size += len(each.body)
+        if kept and (size > TOLD_LIMIT or len(kept) == _TOLD):
+            break
+        kept.append(each)
+    return Told(
+        tuple(each for each in kept if isinstance(each, Message)),
+        tuple(each for each in kept if isinstance(each, Mail)),
+        more=len(kept) < len(everything),
+    )
+
+
+def told(work: Work, name: str, number: int, told: Told) -> None:
+    """The agent has the prompt of this iteration, and with it what others wrote: mail counts as delivered now."""
+    for message in told.messages:
+        work.run_talk.told(message.number, number)
+    work.mail.deliver(run_party(name), [mail.id for mail in told.mails], work.now)
 
 
 def end_iteration(
@@ -440,7 +497,7 @@ def _first_line(text: str) -> str:
 
 def finish(work: Work, name: str, state: RunState, reason: str) -> Run:
     """The run at its end. Its token opens nothing any more, and its questions matter no more."""
-    withdraw(work, name)
+    withdraw(work, name, kinds=("permission", "acceptance") if state is RunState.COMPLETED else ("permission",))
     work.tokens.revoke_all(Kind.RUN, name, work.now)
     run = work.runs.change(name, work.now, state=state, reason=reason, process=None, ended_at=work.now, wished_in=None)
     work.tell(RunEnded(run=name, state=state.value))
@@ -468,9 +525,11 @@ def say(work: Work, name: str, body: str) -> Run:
     return run
 
 
-def ask_person(work: Work, run: str, kind: str, question: str, options: tuple[str, ...] = ()) -> Request:
+def ask_person(
+    work: Work, run: str, kind: str, question: str, options: tuple[str, ...] = (), about: str | None = None
+) -> Request:
     """A question to the people in charge; with options, one of them is the answer."""
-    request = work.run_talk.ask(run, kind, question, options, work.now)
+    request = work.run_talk.ask(run, kind, question, options, work.now, about)
     work.tell(RunAsked(run=run, request=request.number))
     return request
 
@@ -482,15 +541,31 @@ def answer(work: Work, number: int, text: str) -> Request:
         raise InvalidInput(f"'{text[:40]}' is not an answer to this", hint=f"Answer {' or '.join(request.options)}")
     if not work.run_talk.answer(number, text, work.actor.key, work.now):
         raise WrongState(f"question {number} is answered already: {request.answer}", hint="See shopfloor runs")
+    if request.kind == "acceptance":
+        _settle_proposal(work, request, text)
     if not request.options:
         work.run_talk.say(request.run, work.actor.key, f"About '{_short(request.question)}': {text}", work.now)
     work.tell(RunAnswered(run=request.run, request=number))
     return work.run_talk.request(number)
 
 
-def withdraw(work: Work, run: str, number: int | None = None) -> None:
-    """Take permission questions back that no longer matter: one, or all of a run."""
+def _settle_proposal(work: Work, request: Request, text: str) -> None:
+    """The command counts from now on, exactly as the person saw it, or never; the agent is told."""
+    number, command = json.loads(request.about or "[]")
+    if text == ALLOW:
+        work.tasks_of(BoardKind.LOOP, request.run).change(number, work.now, acceptance=json.dumps(command))
+        work.tell(RunTaskChanged(run=request.run, task=number))
+    what = "was approved and has to pass" if text == ALLOW else "was not approved and does not count"
+    work.run_talk.say(request.run, work.actor.key, f"The acceptance command of {task_id(number)} {what}.", work.now)
+
+
+def withdraw(work: Work, run: str, number: int | None = None, kinds: Sequence[str] = ("permission",)) -> None:
+    """Take questions back that no longer matter: one, or all of a run."""
     for request in work.run_talk.pending(_PAGE, run):
-        if request.kind == "permission" and number in (None, request.number):
-            work.run_talk.answer(request.number, WITHDRAWN, work.actor.key, work.now)
-            work.tell(RunAnswered(run=run, request=request.number))
+        if request.kind in kinds and number in (None, request.number):
+            _take_back(work, request)
+
+
+def _take_back(work: Work, request: Request) -> None:
+    work.run_talk.answer(request.number, WITHDRAWN, work.actor.key, work.now)
+    work.tell(RunAnswered(run=request.run, request=request.number))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shopfloor.domain.actors import LOCAL
+from shopfloor.domain.actors import LOCAL, Kind
 from shopfloor.domain.events import MailSent
 from shopfloor.domain.mail import (
     EVERYONE,
@@ -12,6 +12,7 @@ from shopfloor.domain.mail import (
     FLOOR_TYPE,
     HUMAN,
     ROLE,
+    RUN,
     Mail,
     NotYourMail,
     Party,
@@ -19,9 +20,10 @@ from shopfloor.domain.mail import (
     agent_party,
     party_of,
     reply_subject,
+    run_party,
     type_of,
 )
-from shopfloor.errors import InvalidInput
+from shopfloor.errors import AgentNotFound, InvalidInput
 from shopfloor.repositories.mail import Box
 from shopfloor.repositories.work import Work
 
@@ -43,7 +45,7 @@ def addressed(work: Work, to_agent: str | None, to_human: bool, to: Sequence[str
     if to_human:
         return [HUMAN]
     if to_agent is not None:
-        return [agent_party(work.agents.active(to_agent).name)]
+        return [_party(work, to_agent)]
     parties = dict.fromkeys(party for address in to or () for party in _parties(work, address))
     if not parties:
         raise InvalidInput("There is nobody at that address", field="to")
@@ -55,7 +57,7 @@ def _parties(work: Work, address: str) -> list[Party]:
     if address == HUMAN.name:
         return [HUMAN]
     if address != EVERYONE and not address.startswith(ROLE):
-        return [agent_party(work.agents.active(address).name)]
+        return [_party(work, address)]
     role = None if address == EVERYONE else address.removeprefix(ROLE)
     if role is not None and role not in work.rules.agent_types:
         raise InvalidInput(f"There is no role '{role}'; there are {', '.join(work.rules.agent_types)}", field="to")
@@ -63,6 +65,18 @@ def _parties(work: Work, address: str) -> list[Party]:
     if work.workspaces.closed(work.workspace):
         absent.add(LOCAL)  # nobody acts as the built-in agent where everybody has a name
     return [agent_party(name) for name in _agents(work, role) if name not in absent]
+
+
+def _party(work: Work, address: str) -> Party:
+    """The agent of that name, or the run; when both have it, `run:NAME` is the run."""
+    if address.startswith(RUN):
+        return run_party(work.runs.get(address.removeprefix(RUN)).name)
+    try:
+        return agent_party(work.agents.active(address).name)
+    except AgentNotFound:
+        if (run := work.runs.find(address)) is None:
+            raise
+        return run_party(run.name)
 
 
 def _agents(work: Work, role: str | None) -> list[str]:
@@ -123,7 +137,7 @@ def tell(
 
 def _put(work: Work, number: int, recipient: Party, subject: str, *, wanted: bool, overdue_at: int | None) -> None:
     work.mail.address(number, recipient, wanted=wanted, overdue_at=overdue_at)
-    work.tell(MailSent(mail=number, recipient=recipient.key, to_agent=recipient.agent, subject=subject))
+    work.tell(MailSent(mail=number, recipient=recipient.key, to_agent=recipient.address, subject=subject))
 
 
 def received(work: Work, number: int) -> Receipt:
@@ -198,6 +212,12 @@ def deliver(work: Work, owner: Party, mails: Sequence[int]) -> None:
     """Note, once the answer stands, that its recipient was shown this mail."""
     if mails:
         work.afterwards(lambda later: later.mail.deliver(owner, mails, later.now))
+
+
+def wait(work: Work, until: int | None) -> None:
+    """Write down how long the calling agent waits, or that it no longer does. Runs are not looked after here."""
+    if work.actor.kind is Kind.AGENT:
+        work.agents.wait(work.actor.name, until)
 
 
 def in_charge_of(work: Work, agent: str) -> Party:

@@ -117,10 +117,10 @@ def wait(work: Work, timeout_seconds: Timeout = LONGEST_WAIT, waited: Waiting | 
     """Wait for mail: returns your unread mail as soon as there is some, or nothing when the time is up."""
     until = work.now + timeout_seconds * SECOND if waited is None else waited.until
     if work.now < until and not mail.page(work, "unread", 1, None):
-        work.agents.wait(work.actor.name, until)
+        mail.wait(work, until)
         return Waiting(f"mail:{party_of(work.actor).key}", until)
     if waited is not None:
-        work.agents.wait(work.actor.name, None)
+        mail.wait(work, None)
     return _inbox(work, "unread", None, None)
 
 
@@ -148,10 +148,10 @@ def ask(
         question = questions.ask(work, subject, body, options, deadline_minutes * MINUTE)
     until = min(question.deadline, work.now + timeout_seconds * SECOND) if waited is None else waited.until
     if question.state(work.now) == "OPEN" and work.now < until:
-        work.agents.wait(work.actor.name, until)
+        mail.wait(work, until)
         return Waiting(f"question:{question.mail}", until, question.mail)
     if waited is not None:
-        work.agents.wait(work.actor.name, None)
+        mail.wait(work, None)
     return in_question(question, work.now)
 
 

@@ -42,6 +42,9 @@ CONTRACT: Mapping[str, Rights] = {
     },
 }
 
+FOR_RUNS = "mcp__mail__"
+"""What the agent of a run may call begins so: it works in nobody's epic, but it has mail."""
+
 ADDITIONS: Mapping[str, Sequence[str]] = {WORKER: ["mcp__task__claim"]}
 """What the contract does not know of and we allow beyond it."""
 

@@ -43,7 +43,8 @@ class GivenTask(BaseModel):
 def add(
     work: Work, tasks: Annotated[list[GivenTask], Field(description="1-100 tasks", min_length=1, max_length=100)]
 ) -> str:
-    """Write down what is to be done: all of the given tasks are added, or none."""
+    """Write down what is to be done: all of the given tasks are added, or none. A line 'Acceptance command: …' in a
+    task proposes a command that proves it done; it counts once a person has approved it."""
     new = [loops.NewTask(task.content, task.status or "", task.priority) for task in tasks]
     added = loops.add_tasks(work, work.actor.name, new)
     return "\n".join(f"Added {_line(task)}" for task in added)

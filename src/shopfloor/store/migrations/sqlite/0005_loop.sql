@@ -59,14 +59,15 @@ CREATE INDEX run_note_run ON run_note (workspace, run, number);
 CREATE INDEX run_note_type ON run_note (workspace, run, type, number);
 CREATE INDEX run_note_written ON run_note (workspace, created_at, number);
 
--- What a run wants to know from a person: a permission, or help when it is stuck.
+-- What a run wants to know from a person: a permission, help when it is stuck, or whether a command proves a task done.
 CREATE TABLE run_request (
     number      INTEGER PRIMARY KEY AUTOINCREMENT,
     workspace   INTEGER NOT NULL,
     run         TEXT    NOT NULL,
-    kind        TEXT    NOT NULL,               -- permission, stuck
+    kind        TEXT    NOT NULL,               -- permission, stuck, acceptance
     question    TEXT    NOT NULL,
     options     TEXT    NOT NULL,               -- what can be answered, as a JSON list; empty: any text
+    about       TEXT,                           -- acceptance: the task's number and the command, as a JSON list
     answer      TEXT,
     answered_by TEXT,
     created_at  INTEGER NOT NULL,
