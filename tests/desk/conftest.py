@@ -45,6 +45,11 @@ class Desk:
 @pytest.fixture
 def desk(opened: Callable[..., Workbench]) -> Desk:
     floor = opened(subscribers=SUBSCRIBERS)
-    for name, type in [("ada", "SUPERVISOR"), ("otto", "ORCHESTRATOR"), ("wim", "WORKER"), ("wyn", "WORKER")]:
-        floor.hire(name, type, "ada" if name != "ada" else None, with_token=False)
+    for name, type in [
+        ("lead", "SUPERVISOR"),
+        ("planner", "ORCHESTRATOR"),
+        ("builder", "WORKER"),
+        ("tester", "WORKER"),
+    ]:
+        floor.hire(name, type, "lead" if name != "lead" else None, with_token=False)
     return Desk(floor)

@@ -10,7 +10,7 @@ from tests.desk.conftest import Desk
 def _epic(desk: Desk) -> None:
     desk("epic_create", title="Ship it")
     desk("task_create", title="Design", epic=1)
-    desk.agent("otto", "mcp__task__create", title="Build", epicId="epic-1", dependsOn=["task-1"])
+    desk.agent("planner", "mcp__task__create", title="Build", epicId="epic-1", dependsOn=["task-1"])
 
 
 def _states(desk: Desk, **sought: object) -> dict[str, list[str]]:
@@ -29,7 +29,7 @@ def test_a_board_shows_its_tasks_by_state(desk: Desk) -> None:
 
 def test_a_task_is_given_moved_and_completed_by_a_person(desk: Desk) -> None:
     _epic(desk)
-    desk("task_assign", number=1, agentId="wim")
+    desk("task_assign", number=1, agentId="builder")
     desk("task_move", number=1, state="IN_PROGRESS")
     desk("task_move", number=1, state="REVIEW", comment="Have a look")
     assert desk("task_move", number=1, state="COMPLETED")["state"] == "COMPLETED"
@@ -38,7 +38,7 @@ def test_a_task_is_given_moved_and_completed_by_a_person(desk: Desk) -> None:
     assert task["dependents"][0]["title"] == "Build"
     assert task["moves"] == []
     assert desk("task_show", number=2)["waitsFor"] == 0
-    subjects = [mail["subject"] for mail in desk.agent("wim", "mcp__mail__list_inbox")["mails"]]
+    subjects = [mail["subject"] for mail in desk.agent("builder", "mcp__mail__list_inbox")["mails"]]
     assert "Assigned to you: task-1 Design" in subjects
 
 
@@ -62,14 +62,14 @@ def test_a_deletion_can_be_undone(desk: Desk) -> None:
 
 def test_what_somebody_works_on_is_not_deleted(desk: Desk) -> None:
     _epic(desk)
-    desk("task_assign", number=1, agentId="wim")
-    assert desk.refusal("task_delete", number=1) == "task-1 is in the hands of wim"
+    desk("task_assign", number=1, agentId="builder")
+    assert desk.refusal("task_delete", number=1) == "task-1 is in the hands of builder"
 
 
 def test_the_history_of_a_task_names_its_calls(desk: Desk) -> None:
     _epic(desk)
-    desk("task_assign", number=1, agentId="wim")
-    desk.agent("wim", "mcp__task__update_status", state="IN_PROGRESS")
+    desk("task_assign", number=1, agentId="builder")
+    desk.agent("builder", "mcp__task__update_status", state="IN_PROGRESS")
     desk.settle()
     history = [(row["by"], row["tool"]) for row in desk("task_show", number=1)["history"]]
     assert ("operator:operator", "mcp__task__update_status") in history

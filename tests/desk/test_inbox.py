@@ -9,7 +9,7 @@ from tests.desk.conftest import Desk
 from tests.workbench import until
 
 
-def _mail(desk: Desk, subject: str, who: str = "wim") -> str:
+def _mail(desk: Desk, subject: str, who: str = "builder") -> str:
     return str(desk.agent(who, "mcp__mail__send", toHuman=True, subject=subject, body=f"About {subject}")["mailId"])
 
 
@@ -27,8 +27,8 @@ def test_mail_waits_until_it_is_seen_to(desk: Desk) -> None:
 
 def test_a_mail_is_passed_on_with_a_note(desk: Desk) -> None:
     number = _mail(desk, "Who knows this?")
-    desk("inbox_delegate", mailId=number, agentId="ada", note="Please look")
-    got = desk.agent("ada", "mcp__mail__list_inbox")["mails"][0]
+    desk("inbox_delegate", mailId=number, agentId="lead", note="Please look")
+    got = desk.agent("lead", "mcp__mail__list_inbox")["mails"][0]
     assert got["subject"] == "Fwd: Who knows this?"
     assert "Please look" in got["body"]
     assert "About Who knows this?" in got["body"]
@@ -37,10 +37,10 @@ def test_a_mail_is_passed_on_with_a_note(desk: Desk) -> None:
 
 def test_a_question_passed_on_stays_open(desk: Desk) -> None:
     asked = desk.agent(
-        "wim", "mcp__mail__ask", subject="Which?", body="Red or blue", options=["red", "blue"], timeoutSeconds=0
+        "builder", "mcp__mail__ask", subject="Which?", body="Red or blue", options=["red", "blue"], timeoutSeconds=0
     )
     number = asked["ticket"]
-    desk("inbox_delegate", mailId=number, agentId="ada")
+    desk("inbox_delegate", mailId=number, agentId="lead")
     assert desk("inbox_waiting")["mails"][0]["question"]["state"] == "OPEN"
     assert desk.refusal("inbox_answer", mailId=number, answer="green") == "The answer must be one of: red, blue"
     desk("inbox_answer", mailId=number, answer="blue")
@@ -61,7 +61,7 @@ def test_a_muted_sender_is_out_of_sight_altogether(desk: Desk) -> None:
     number = _mail(desk, "One")
     desk("inbox_mute", mailId=number, sender=True)
     _mail(desk, "Two")
-    kept = _mail(desk, "Three", "wyn")
+    kept = _mail(desk, "Three", "tester")
     assert [mail["id"] for mail in desk("inbox_waiting")["mails"]] == [kept]
 
 
@@ -88,5 +88,5 @@ def test_what_a_run_asks_is_decided_here(desk: Desk) -> None:
 
 
 def test_a_person_writes_to_an_agent(desk: Desk) -> None:
-    desk("inbox_write", agentId="wim", subject="Stop", body="Wait for me")
-    assert desk.agent("wim", "mcp__mail__list_inbox")["mails"][0]["subject"] == "Stop"
+    desk("inbox_write", agentId="builder", subject="Stop", body="Wait for me")
+    assert desk.agent("builder", "mcp__mail__list_inbox")["mails"][0]["subject"] == "Stop"

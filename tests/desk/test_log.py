@@ -16,12 +16,12 @@ def _decide(desk: Desk, who: str, title: str) -> None:
 
 
 def test_the_timeline_shows_each_call_once_and_none_of_the_desks_own(desk: Desk) -> None:
-    desk.agent("wim", "mcp__agent__get_status")
+    desk.agent("builder", "mcp__agent__get_status")
     desk("people_agents")
     desk.settle()
     calls = desk("log_search")["calls"]
     assert [(call["agent"], call["tool"], call["outcome"]) for call in calls] == [
-        ("agent:wim", "mcp__agent__get_status", "ok")
+        ("agent:builder", "mcp__agent__get_status", "ok")
     ]
     desk.settle()
     with_desk = desk("log_search", desk=True)["calls"]
@@ -29,21 +29,21 @@ def test_the_timeline_shows_each_call_once_and_none_of_the_desks_own(desk: Desk)
 
 
 def test_every_filter_narrows_the_timeline(desk: Desk) -> None:
-    _decide(desk, "wim", "Use a queue")
-    _decide(desk, "wyn", "Use a stack")
-    desk.floor.answer("factory", "mcp__supervisor__list_agents", {}, "wim")
+    _decide(desk, "builder", "Use a queue")
+    _decide(desk, "tester", "Use a stack")
+    desk.floor.answer("factory", "mcp__supervisor__list_agents", {}, "builder")
     desk.settle()
 
     def found(**sought: object) -> list[tuple[str, str]]:
         return [(call["agent"], call["outcome"]) for call in desk("log_search", **sought)["calls"]]
 
-    assert found(agent="wyn") == [("agent:wyn", "ok"), ("agent:wyn", "decision")]
-    assert found(agent="agent:wyn", outcome="decision") == [("agent:wyn", "decision")]
-    assert found(outcome="error") == [("agent:wim", "PERMISSION_DENIED")]
-    assert found(outcome="PERMISSION_DENIED", agent="wyn") == []
-    assert found(tool="mcp__supervisor__list_agents") == [("agent:wim", "PERMISSION_DENIED")]
-    assert found(outcome="decision") == [("agent:wyn", "decision"), ("agent:wim", "decision")]
-    assert {who for who, _ in found(text="A STACK")} == {"agent:wyn"}
+    assert found(agent="tester") == [("agent:tester", "ok"), ("agent:tester", "decision")]
+    assert found(agent="agent:tester", outcome="decision") == [("agent:tester", "decision")]
+    assert found(outcome="error") == [("agent:builder", "PERMISSION_DENIED")]
+    assert found(outcome="PERMISSION_DENIED", agent="tester") == []
+    assert found(tool="mcp__supervisor__list_agents") == [("agent:builder", "PERMISSION_DENIED")]
+    assert found(outcome="decision") == [("agent:tester", "decision"), ("agent:builder", "decision")]
+    assert {who for who, _ in found(text="A STACK")} == {"agent:tester"}
     assert found(text="100%") == []
     assert found(since="2100-01-01T00:00Z") == []
     assert found(until="2000-01-01") == []
@@ -56,7 +56,7 @@ def test_a_time_that_is_none_is_refused_by_name(desk: Desk) -> None:
 
 def test_pages_follow_each_other_without_a_gap(desk: Desk) -> None:
     for number in range(7):
-        _decide(desk, "wim", f"Decision {number}")
+        _decide(desk, "builder", f"Decision {number}")
     desk.settle()
     seen: list[int] = []
     cursor = None
@@ -71,11 +71,11 @@ def test_pages_follow_each_other_without_a_gap(desk: Desk) -> None:
 
 
 def test_a_call_is_opened_by_its_reference(desk: Desk) -> None:
-    desk.agent("wim", "mcp__mail__send", toAgentId="wyn", subject="Hello", body="A body")
+    desk.agent("builder", "mcp__mail__send", toAgentId="tester", subject="Hello", body="A body")
     desk.settle()
     call = desk("log_search", tool="mcp__mail__send")["calls"][0]
     opened = desk("log_call", reference=call["reference"])
-    assert opened["input"] == {"toAgentId": "wyn", "subject": "Hello", "body": "A body"}
+    assert opened["input"] == {"toAgentId": "tester", "subject": "Hello", "body": "A body"}
     assert opened["answer"]["mailId"] == "mail-1"
     assert opened["outcome"] == "ok"
     assert opened["ms"] >= 0
@@ -102,7 +102,7 @@ def test_what_is_no_reference_is_not_found(desk: Desk) -> None:
 
 
 def test_an_answer_of_the_desk_is_not_kept_twice(desk: Desk) -> None:
-    _decide(desk, "wim", "Once")
+    _decide(desk, "builder", "Once")
     desk.settle()
     desk("log_search")
     desk.settle()

@@ -22,12 +22,12 @@ Run = Callable[..., str]
 def run(tmp_path: Path) -> Run:
     """Runs a command on a floor with a little history, and gives what it printed."""
     with Shopfloor(Settings(project=tmp_path, embeddings="off")) as floor:
-        for name in ("ada", "wim"):
-            floor.hire(name, "SUPERVISOR" if name == "ada" else "WORKER", None, with_token=False)
-        floor.add_user("lee")
-        floor.call("factory", "mcp__epic__create", {"title": "Ship \x1b[31mit"}, "ada")
-        floor.call("factory", "mcp__task__create", {"title": "Design", "epicId": "epic-1"}, "ada")
-        floor.call("factory", "mcp__system__log_decision", {"title": "Use a queue", "body": "b"}, "wim")
+        for name in ("lead", "builder"):
+            floor.hire(name, "SUPERVISOR" if name == "lead" else "WORKER", None, with_token=False)
+        floor.add_user("guest")
+        floor.call("factory", "mcp__epic__create", {"title": "Ship \x1b[31mit"}, "lead")
+        floor.call("factory", "mcp__task__create", {"title": "Design", "epicId": "epic-1"}, "lead")
+        floor.call("factory", "mcp__system__log_decision", {"title": "Use a queue", "body": "b"}, "builder")
 
     def command(*arguments: str, ok: bool = True) -> str:
         result = CliRunner().invoke(app, [*arguments, "--project", str(tmp_path)])
@@ -42,7 +42,7 @@ def _json(text: str) -> Any:
 
 
 def test_status_shows_who_works_on_what(run: Run) -> None:
-    assert "ada" in run("status")
+    assert "lead" in run("status")
     assert "2 idle" in run("status")
     assert _json(run("status", "--json"))["counts"]["idle"] == 2
 
@@ -51,7 +51,7 @@ def test_the_log_is_shown_filtered_and_opened(run: Run) -> None:
     lines = run("log").splitlines()
     assert len(lines) == 4
     assert "Use a queue" in run("log", "--outcome", "decision")
-    assert [_json(line)["tool"] for line in run("log", "--agent", "ada", "--json").splitlines()] == [
+    assert [_json(line)["tool"] for line in run("log", "--agent", "lead", "--json").splitlines()] == [
         "mcp__epic__create",
         "mcp__task__create",
     ]
@@ -72,10 +72,10 @@ def test_boards_are_listed_and_shown_without_steering_the_terminal(run: Run) -> 
 
 def test_a_link_and_a_place_at_the_desk_are_given(run: Run) -> None:
     assert "/enter?key=" in run("link")
-    assert "/enter?key=" in run("link", "--user", "lee")
+    assert "/enter?key=" in run("link", "--user", "guest")
     assert "does not exist" in run("link", "--user", "nobody", ok=False)
-    assert _json(run("desk", "lee", "reader", "--json"))["user"]["desk"] == "reader"
-    assert "is not a right" in run("desk", "lee", "boss", ok=False)
+    assert _json(run("desk", "guest", "reader", "--json"))["user"]["desk"] == "reader"
+    assert "is not a right" in run("desk", "guest", "boss", ok=False)
 
 
 def test_the_demo_fills_a_floor_with_real_calls(tmp_path: Path) -> None:
