@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,20 @@ import pytest
 from typer.testing import CliRunner
 
 from shopfloor.cli import app
+from shopfloor.domain.actors import OPERATOR
+from shopfloor.repositories.work import Work
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
+from shopfloor.usecases import loops
 
 Run = Callable[..., str]
+
+
+@pytest.fixture
+def floor(tmp_path: Path) -> Iterator[Shopfloor]:
+    """The floor of the commands, open beside them."""
+    with Shopfloor(Settings(project=tmp_path, embeddings="off")) as floor:
+        yield floor
 
 
 @pytest.fixture
@@ -68,6 +78,49 @@ def test_boards_are_listed_and_shown_without_steering_the_terminal(run: Run) -> 
     assert "Design" in shown
     assert "\x1b" not in shown
     assert "not found" in run("board", "epic-9", ok=False)
+
+
+def test_a_task_and_an_epic_are_changed(run: Run) -> None:
+    run("board", "task-1", "--title", "Draw", "--priority", "0", "--description", "By hand")
+    shown = run("board", "task-1")
+    assert shown.startswith("task-1  Draw\npending · priority 0 · version 2\n\nBy hand")
+    task = _json(run("board", "task-1", "--json"))
+    assert "not 1" in run("board", "task-1", "--title", "Late", "--version", "1", ok=False)
+    assert "cannot wait for task 1" in run("board", "task-1", "--after", "task-1", ok=False)
+    assert _json(run("board", "task-1", "--state", "cancelled", "--json"))["state"] == "CANCELLED"
+    assert task["version"] == 2
+    assert _json(run("board", "epic-1", "--state", "completed", "--json"))["epic"]["state"] == "COMPLETED"
+
+
+def test_a_task_waits_for_another_and_no_more(run: Run, floor: Shopfloor) -> None:
+    floor.call("factory", "mcp__task__create", {"title": "Build", "epicId": "epic-1"}, "lead")
+    assert "waits for task-1 (pending) Design" in run("board", "task-2", "--after", "task-1")
+    assert "waits for" not in run("board", "task-2", "--not-after", "1")
+
+
+def test_what_cannot_be_changed_says_so(run: Run) -> None:
+    assert "Only a task has words" in run("board", "epic-1", "--title", "x", ok=False)
+    assert "Only a task or an epic is moved" in run("board", "--state", "done", ok=False)
+    assert "'state': input should be" in run("board", "task-1", "--state", "done", ok=False)
+    assert "'task-x' is no number" in run("board", "task-x", ok=False)
+    assert "Task 9 not found" in run("board", "task-9", "--title", "x", ok=False)
+    assert "'priority'" in run("board", "task-1", "--priority", "7", ok=False)
+    assert "no tasks" in run("board", "none")
+    assert "There is no run 'nobody'" in run("board", "nobody", ok=False)
+
+
+def test_what_runs_ask_is_listed_and_answered(run: Run, floor: Shopfloor) -> None:
+    def asked(work: Work) -> None:
+        loops.create(work, "night", spec="s", project=".", options="{}")
+        loops.ask_person(work, "night", "permission", "May I run make?", ("allow", "deny"))
+
+    floor.floor.works.write(asked, OPERATOR)
+    listed = run("inbox").splitlines()[1].split("  ")
+    assert [cell for cell in listed if cell][:4] == ["request-1", "night", "allow or deny", "May I run make?"]
+    assert "is not an answer" in run("inbox", "answer", "request-1", "perhaps", ok=False)
+    assert "is no request" in run("inbox", "answer", "request-x", "allow", ok=False)
+    assert run("inbox", "answer", "request-1", "allow") == "request-1 is answered\n"
+    assert run("inbox") == "Nothing waits for you.\n"
 
 
 def test_a_link_and_a_place_at_the_desk_are_given(run: Run) -> None:

@@ -6,20 +6,25 @@ from typing import Annotated, Any
 
 import typer
 
-from shopfloor.cli.options import AsJson, command, default, opened, show, table
+from shopfloor.cli.options import AsJson, Follow, again, ask, command, default, opened, printable, show, table
+from shopfloor.errors import InvalidInput
 from shopfloor.settings import Settings
 
 app = typer.Typer(help="What waits for a person: mail, questions and alarms.", invoke_without_command=True)
+
+REQUEST = "request-"
 
 Id = Annotated[str, typer.Argument(help="The mail's id, such as mail-12.")]
 Everything = Annotated[bool, typer.Option("--all", help="Also what has been dealt with.")]
 
 
 @default(app)
-def inbox(settings: Settings, everything: Everything = False, as_json: AsJson = False) -> None:
-    """List what waits for a person, newest first."""
-    answer = _call(settings, "inbox_list", {"includeDone": everything})
-    show(answer, as_json, table([_row(mail) for mail in answer["mails"]], "Nothing waits for you."))
+def inbox(settings: Settings, everything: Everything = False, as_json: AsJson = False, follow: Follow = False) -> None:
+    """List what waits for a person: what runs ask, then mail, questions and alarms; newest first."""
+    with opened(settings) as shopfloor:
+        for seen in again(follow, lambda: ask(shopfloor, "inbox_waiting", includeDone=everything)):
+            rows = [*(_asked(request) for request in seen["requests"]), *(_row(mail) for mail in seen["mails"])]
+            show(seen, as_json, table(rows, "Nothing waits for you."))
 
 
 @command(app, "read")
@@ -40,10 +45,16 @@ def reply(
 
 @command(app, "answer")
 def answer(
-    settings: Settings, id: Id, text: Annotated[str, typer.Argument(help="The answer.")], as_json: AsJson = False
+    settings: Settings,
+    id: Annotated[str, typer.Argument(help="The question's id, such as mail-12, or request-3 of a run.")],
+    text: Annotated[str, typer.Argument(help="The answer.")],
+    as_json: AsJson = False,
 ) -> None:
-    """Answer an agent's question."""
-    given = _call(settings, "inbox_answer", {"mailId": id, "answer": text})
+    """Answer an agent's question, or what a run asks."""
+    if id.startswith(REQUEST):
+        given = _call(settings, "inbox_decide", {"request": _number(id), "answer": text})
+    else:
+        given = _call(settings, "inbox_answer", {"mailId": id, "answer": text})
     show(given, as_json, f"{id} is answered")
 
 
@@ -56,11 +67,21 @@ def ack(settings: Settings, id: Id, as_json: AsJson = False) -> None:
 
 def _call(settings: Settings, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     with opened(settings) as shopfloor:
-        answer = shopfloor.answer("desk", tool, arguments, door="cli")
-    if answer.error is not None:
-        raise answer.error
-    body: dict[str, Any] = answer.body
-    return body
+        return ask(shopfloor, tool, **arguments)
+
+
+def _number(id: str) -> int:
+    digits = id.removeprefix(REQUEST)
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise InvalidInput(f"'{id}' is no request; they look like request-3")
+    return int(digits)
+
+
+def _asked(request: dict[str, Any]) -> dict[str, Any]:
+    wants = " or ".join(request["options"]) or "answer"
+    subject = request["question"].partition("\n")[0][:60]
+    id = f"{REQUEST}{request['request']}"
+    return {"id": id, "from": request["run"], "wants": wants, "subject": subject, "at": request["createdAt"]}
 
 
 def _row(mail: dict[str, Any]) -> dict[str, Any]:
@@ -82,14 +103,9 @@ def _wants(mail: dict[str, Any]) -> str:
 
 
 def _letter(mail: dict[str, Any]) -> str:
-    lines = [f"From:    {_plain(mail['from'])} ({mail['fromType']})", f"Subject: {_plain(mail['subject'])}"]
+    lines = [f"From:    {printable(mail['from'])} ({mail['fromType']})", f"Subject: {printable(mail['subject'])}"]
     lines.append(f"Date:    {mail['createdAt']}")
     if question := mail.get("question"):
-        options = ", ".join(_plain(option) for option in question["options"]) or "any answer"
+        options = ", ".join(printable(option) for option in question["options"]) or "any answer"
         lines.append(f"Answer:  {options} (until {question['deadline']}): shopfloor inbox answer {mail['id']} TEXT")
-    return "\n".join([*lines, "", *(_plain(line) for line in mail["body"].split("\n"))])
-
-
-def _plain(text: str) -> str:
-    """Agent-written text must not steer the terminal."""
-    return "".join(char if char.isprintable() or char == "\t" else "�" for char in text)
+    return "\n".join([*lines, "", *(printable(line) for line in mail["body"].split("\n"))])
