@@ -29,6 +29,15 @@ def test_the_timeline_shows_each_call_once_and_none_of_the_desks_own(desk: Desk)
     assert [call["tool"] for call in with_desk] == ["log_search", "people_agents", "mcp__agent__get_status"]
 
 
+def test_a_look_of_a_page_at_a_list_is_one_of_the_desks_own(desk: Desk) -> None:
+    for tool in ("show_list", "show_deleted"):
+        desk.floor.answer("personal", tool, {}, "guest")
+    desk.floor.answer("personal", "add", {"title": "Water plants"}, "guest")
+    desk.settle()
+    assert [call["tool"] for call in desk("log_search")["calls"]] == ["add"]
+    assert {call["tool"] for call in desk("log_search", desk=True)["calls"]} >= {"show_list", "show_deleted", "add"}
+
+
 def test_every_filter_narrows_the_timeline(desk: Desk) -> None:
     _decide(desk, "builder", "Use a queue")
     _decide(desk, "tester", "Use a stack")

@@ -53,7 +53,7 @@ def show(work: Work, run: RunName) -> Json:
         **spell_run(work, found),
         "spec": found.spec[:4000],
         "verdict": found.verdict,
-        "iterations": [_iteration(each) for each in work.runs.iterations(run, SHOWN)],
+        "rounds": [_iteration(each) for each in work.runs.iterations(run, SHOWN)],
         "tasks": tasks,
         "notes": [_note(note) for note in work.run_talk.notes(run, SHOWN)],
     }  # fmt: skip

@@ -6,3 +6,5 @@ import "./keys.js";
 import "./board.js";
 import "./notify.js";
 import "./live.js";
+
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
