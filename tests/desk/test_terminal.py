@@ -131,18 +131,46 @@ def test_a_link_and_a_place_at_the_desk_are_given(run: Run) -> None:
     assert "is not a right" in run("desk", "guest", "boss", ok=False)
 
 
+def _demo(place: Path, seconds: int) -> str:
+    arguments = ["demo", "--seconds", str(seconds), "--leave", "--port", "0", "--folder", str(place)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
 def test_the_demo_fills_a_floor_with_real_calls(tmp_path: Path) -> None:
     place = tmp_path / "demo"
-    result = CliRunner().invoke(app, ["demo", "--seconds", "6", "--leave", "--port", "0", "--folder", str(place)])
-    assert result.exit_code == 0, result.output
-    assert "/enter?key=" in result.output
+    said = _demo(place, 6)
+    assert "/enter?key=" in said
     with Shopfloor(Settings(project=place, embeddings="off")) as floor:
         seen = floor.call("desk", "floor_overview")
-        assert {agent["id"] for agent in seen["agents"]} >= {"lead", "planner", *(f"builder-{n}" for n in (1, 2, 3, 4))}
+        states = {agent["id"]: agent["state"] for agent in seen["agents"]}
+        assert set(states) >= {"lead", "planner", *(f"builder-{n}" for n in (1, 2, 3, 4))}
+        assert states["tester"] == "failed"
+        assert [(each["tool"], each["count"]) for each in seen["escalations"]] == [("count_stock", 2)]
         assert len(floor.call("desk", "board_epics")["epics"]) == 3
         calls = floor.call("desk", "log_search", {"limit": 200})["calls"]
         assert {call["by"] for call in calls} >= {"agent:lead", "agent:planner", "user:customer"}
     with pytest.raises(httpx2.HTTPError):
-        httpx2.get(result.output.split()[4], timeout=5)
+        httpx2.get(said.split()[4], timeout=5)
     again = CliRunner().invoke(app, ["demo", "--folder", str(place)])
     assert "is not empty" in str(again.exception)
+
+
+@pytest.mark.long
+def test_the_demo_shows_what_waits_for_a_person_and_who_has_gone_silent(tmp_path: Path) -> None:
+    place = tmp_path / "demo"
+    _demo(place, 40)
+    with Shopfloor(Settings(project=place, embeddings="off")) as floor:
+        states = {agent["id"]: agent["state"] for agent in floor.call("desk", "floor_overview")["agents"]}
+        assert states["builder-4"] == "silent"
+        waiting = floor.call("desk", "inbox_waiting")
+        assert any(mail.get("question", {}).get("options") for mail in waiting["mails"])
+        assert any("escalation" in mail for mail in waiting["mails"])
+
+
+def test_a_crash_is_reported_and_the_third_marks_the_agent_as_failed(run: Run) -> None:
+    assert [run("agent", "crashed", "builder").strip() for _ in range(3)] == [
+        "builder is IDLE", "builder is IDLE", "builder is FAILED",
+    ]  # fmt: skip
+    assert "does not exist" in run("agent", "crashed", "nobody", ok=False)
