@@ -13,6 +13,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
+# Tests run side by side, one more than there are cores: much of their time is waiting for servers and browsers.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+
 export PYTHON
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -29,7 +32,7 @@ demo: $(VENV)/.installed
 	@exec $(BIN)/shopfloor demo $(ARGS)
 
 test: setup system-packages clients
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-long: setup system-packages clients
 	@$(BIN)/python -m pytest -m long $(ARGS)

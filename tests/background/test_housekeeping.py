@@ -72,6 +72,19 @@ def test_an_event_that_somebody_has_still_to_hear_of_stays(floor):
     assert count(floor, "event") == 1
 
 
+def test_dead_letters_do_not_stand_in_the_way_of_what_goes(floor, monkeypatch):
+    monkeypatch.setattr(housekeeping, "_BATCH", 2)
+    for number in range(9):
+        floor.call("bench", "note", {"text": str(number)})
+    floor.execute(
+        "INSERT INTO delivery (workspace, event, subscriber, due_at, dead_at)"
+        " SELECT workspace, id, 'webhook', 0, 1 FROM event ORDER BY id LIMIT 4"
+    )
+    floor.pass_time(EVENTS_KEPT + DAY)
+    keep(floor, "old events")
+    assert count(floor, "event") == 4
+
+
 def test_more_than_one_batch_goes_at_once(floor, monkeypatch):
     monkeypatch.setattr(housekeeping, "_BATCH", 2)
     for number in range(5):

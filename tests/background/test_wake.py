@@ -66,7 +66,7 @@ def test_who_has_looked_and_is_about_to_wait_is_woken_with_everybody(floor, in_b
 
 
 def test_who_waits_already_is_woken_with_everybody(floor):
-    wake = floor.floor.wake
+    wake = Wake(floor.floor.works)  # not started: nobody else rouses
     threads = [
         threading.Thread(target=wake.wait_here, args=(topic, wake.mark(), FOREVER), daemon=True) for topic in "ab"
     ]

@@ -205,10 +205,9 @@ def test_a_server_stops_in_time_with_a_hundred_callers_waiting(fresh: Callable[.
 
 
 def test_a_call_that_cannot_be_ended_does_not_keep_the_server(tmp_path: Path):
+    answers: list[httpx2.Response] = []
     with serving(tmp_path, program=WITH_FIXTURES) as server:
-        stuck = threading.Thread(
-            target=lambda: _ignore(lambda: server.call("mcp__fixture__hold", {"gate": "/nowhere"}))
-        )
+        stuck = threading.Thread(target=lambda: answers.append(server.call("mcp__fixture__hold", {"gate": "/nowhere"})))
         stuck.start()
         until(lambda: server.count("decision", "process IS NOT NULL") == 1)
         made = server.call(LOG_DECISION, DECISION)
@@ -216,6 +215,10 @@ def test_a_call_that_cannot_be_ended_does_not_keep_the_server(tmp_path: Path):
         print(f"stopped with a stuck call after {seconds:.2f} s")
         assert (code, seconds < 30) == (0, True)
         stuck.join(PATIENCE)
+        (cut,) = answers
+        assert (cut.status_code, cut.headers["retry-after"]) == (503, "1")
+        assert cut.json()["error"]["code"] == "TRANSIENT_ERROR"
+        assert "Traceback" not in server.log.read_text()
         assert server.count("decision", f"id = {made.json()['data']['logId'].removeprefix('log-')}") == 1
 
 
@@ -261,9 +264,16 @@ def test_what_a_killed_server_left_open_is_closed_and_nothing_else(fresh: Callab
         )
         try:
             assert other.stdin is not None
+            assert other.stdout is not None
             call = {"name": WAIT, "arguments": {"topic": "never", "seconds": 600}}
             params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-            for line in (request("initialize", params)[0], request("tools/call", call, id=2)[0]):
+            other.stdin.write(json.dumps(request("initialize", params)[0]).encode() + b"\n")
+            other.stdin.flush()
+            assert b"serverInfo" in other.stdout.readline()  # only then may a client go on
+            for line in (
+                {"jsonrpc": "2.0", "method": "notifications/initialized"},
+                request("tools/call", call, id=2)[0],
+            ):
                 other.stdin.write(json.dumps(line).encode() + b"\n")
             other.stdin.flush()
             until(lambda: _open(server) == 4)

@@ -38,6 +38,13 @@ SEARCH = settings(
 )
 EXECUTE = "POST /mcp/execute"
 PROBES = ("GET /healthz", "GET /readyz")
+PEOPLES = (
+    "GET /metrics",
+    "POST /api/chat",
+    "GET /api/conversations",
+    "GET /api/conversations/{id}",
+    "DELETE /api/conversations/{id}",
+)
 MODES = {"fitting": GenerationMode.POSITIVE, "unfitting": GenerationMode.NEGATIVE}
 INPUTS = st.fixed_dictionaries({}, optional={"title": st.text(), "body": st.text() | st.none(), "x": st.integers()})
 
@@ -64,6 +71,12 @@ def test_a_probe_answers_as_it_says(team: Team, operation: str):
     _search(team.server, operation, MODES["fitting"], {})
 
 
+@pytest.mark.parametrize("who", [None, "user_a", "worker_a"])
+@pytest.mark.parametrize("operation", PEOPLES)
+def test_what_people_use_answers_as_it_says(team: Team, who: str | None, operation: str):
+    _search(team.server, operation, MODES["fitting"], team.headers(who))
+
+
 def _search(server: Server, name: str, mode: GenerationMode, headers: dict[str, str]) -> None:
     method, path = name.split()
     operation: Any = schemathesis.openapi.from_url(f"{server.url}/openapi.json")[path][method]
@@ -72,7 +85,7 @@ def _search(server: Server, name: str, mode: GenerationMode, headers: dict[str, 
     @SEARCH
     @given(case=cases, tool=st.sampled_from([None, STATUS, LOG_DECISION]), input=st.none() | INPUTS)
     def answered(case: Any, tool: str | None, input: dict[str, Any] | None) -> None:
-        if mode is GenerationMode.POSITIVE and isinstance(case.body, dict):
+        if mode is GenerationMode.POSITIVE and name == EXECUTE and isinstance(case.body, dict):
             # Left to itself it would hardly ever guess the name of a tool.
             case.body |= {} if tool is None else {"toolName": tool}
             case.body |= {} if input is None else {"input": input}
@@ -87,4 +100,5 @@ def test_every_operation_is_searched(open_floor: Server):
     assert {f"{method.upper()} {path}" for path, methods in described.items() for method in methods} == {
         EXECUTE,
         *PROBES,
+        *PEOPLES,
     }

@@ -8,8 +8,9 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from tests.databases import Databases
 from tests.factory.team import Team
 
 MOVES = {
@@ -24,16 +25,17 @@ MOVES = {
 }
 BEGINS = {"PENDING", "ASSIGNED", "FAILED"}
 NAMES = st.sampled_from(["sup", "orc", "w1", "w2"])
+SEARCH = settings(stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck))
 NUMBERS = st.integers(0, 3)
 
 
 class Board(RuleBasedStateMachine):
     """Four tasks, the last of which waits for the first, and four agents that do whatever comes to mind."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: str = "") -> None:
         super().__init__()
         self._folder = tempfile.TemporaryDirectory()
-        self._team = Team(Path(self._folder.name))
+        self._team = Team(Path(self._folder.name), database=database)
 
     def teardown(self) -> None:
         self._team.shop.close()
@@ -144,7 +146,20 @@ class Board(RuleBasedStateMachine):
                 assert f"task-{agent.current_task}" in [self.ids[number] for number in held]
 
 
-TestBoard = Board.TestCase
-TestBoard.settings = settings(
-    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-)
+def test_every_task_moves_as_the_model_does():
+    run_state_machine_as_test(Board, settings=settings(SEARCH, max_examples=25))
+
+
+def test_every_task_moves_as_the_model_does_on_postgresql(databases: Databases):
+    lent: list[str] = []
+
+    class OnPostgres(Board):
+        def __init__(self) -> None:
+            lent.append(databases.take())
+            super().__init__(lent[-1])
+
+        def teardown(self) -> None:
+            super().teardown()
+            databases.give_back(lent.pop())
+
+    run_state_machine_as_test(OnPostgres, settings=settings(SEARCH, max_examples=8))

@@ -8,7 +8,7 @@ from shopfloor.domain.actors import Kind, Principal
 from shopfloor.domain.times import MINUTE, SECOND
 from shopfloor.errors import RateLimited
 from shopfloor.pipeline import compose
-from shopfloor.pipeline.limit import limit
+from shopfloor.pipeline.limit import FEW, Windows, limit
 from shopfloor.toolkit import Waiting
 from tests.workbench import bare_call
 
@@ -89,12 +89,20 @@ def test_a_call_that_waits_counts_once_however_often_it_wakes(floor):
     assert [window.call(), window.call(waited=waiting), window.call(waited=waiting)] == ["served"] * 3
 
 
-def test_many_callers_leave_no_windows_behind(floor):
-    window = Window(floor, {"grep": 1})
-    for number in range(10_005):
-        window.call(Principal(Kind.AGENT, f"a{number}", "WORKER"))
-    window.now += 2 * MINUTE
-    assert window.call() == "served"
+def test_many_callers_leave_no_windows_behind():
+    windows = Windows()
+    for number in range(FEW + 1):
+        assert windows.wait((f"a{number}", "grep"), 1, 0) is None
+    assert windows.wait(("late", "grep"), 1, 2 * MINUTE) is None
+    assert len(windows) == 1
+
+
+def test_many_callers_at_once_are_not_gone_through_at_every_call():
+    windows = Windows()
+    for number in range(2 * FEW + 1):
+        assert windows.wait((f"a{number}", "grep"), 1, 0) is None
+    assert windows.sweeps == 1
+    assert windows.wait(("a0", "grep"), 1, 0) == 60
 
 
 def test_through_the_floor_the_refusal_says_how_long_to_wait(opened):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shopfloor.domain.decisions import read_reference, spell_reference
-from shopfloor.errors import StoreFull, Unavailable
+from shopfloor.errors import StoreFailed, StoreFull, Unavailable
 from shopfloor.pipeline import compose
 from shopfloor.pipeline.refuse import refuse
 from shopfloor.toolkit import enveloped
@@ -54,6 +54,15 @@ def test_what_nobody_expected_tells_nothing_but_a_reference():
     assert answer.body == {"error": "INTERNAL_ERROR", "message": "An unexpected error occurred"}
     assert answer.error.facts == {"reference": spell_reference(answer.call.reference)}
     assert answer.error.hint.endswith(answer.error.facts["reference"])
+
+
+def test_the_engine_speaks_to_the_log_alone():
+    def last(call):
+        raise StoreFailed("The store failed: malformed disk image of /var/lib/floor.db")
+
+    answer, _ = walk(last)
+    assert answer.body == {"error": "INTERNAL_ERROR", "message": "The store failed."}
+    assert answer.error.facts == {"reference": spell_reference(answer.call.reference)}
 
 
 def test_manners_that_fail_are_a_failure_like_any_other():

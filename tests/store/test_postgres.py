@@ -247,7 +247,8 @@ def test_listeners_look_again_after_a_lost_line(store, url):
     assert told.get(timeout=PATIENCE) == frozenset()
     with psycopg.connect(url, autocommit=True) as conn:
         cut = conn.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE query LIKE 'LISTEN%' AND datname = current_database()"
         ).fetchall()
     assert cut == [(True,)]
     assert told.get(timeout=PATIENCE) == frozenset()
@@ -270,7 +271,8 @@ def test_a_lost_notifier_tells_the_others_to_look(store, url):
     assert told.get(timeout=PATIENCE) == {"one"}
     with psycopg.connect(url, autocommit=True) as conn:
         conn.execute(
-            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE query LIKE '%pg_notify%' AND pid <> pg_backend_pid()"
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE query LIKE '%pg_notify%'"
+            " AND datname = current_database() AND pid <> pg_backend_pid()"
         )
     store.write(hint("lost"))
     until(lambda: store._notifier._missed)

@@ -132,13 +132,23 @@ def test_the_keyboard_is_enough(talking, page):
     page.locator(".empty").wait_for()
 
 
-def test_who_is_signed_out_elsewhere_is_sent_to_sign_in(talking, page, monkeypatch):
+def test_a_page_that_hears_of_its_sign_out_goes_to_sign_in(talking, page, monkeypatch):
     monkeypatch.setattr("shopfloor.web.routes._LOOK_EVERY", 0.2)
     sign_in_on(page, talking.url)
     away(lambda: talking.floor.remove_user("customer"))
     page.wait_for_url("**/signin**")
     page.go_back()
     page.wait_for_url("**/signin**")
+
+
+def test_who_is_signed_out_elsewhere_is_sent_to_sign_in(talking, page):
+    page.route("**/todo/events", lambda route: route.abort())  # a page that hears of it would go by itself
+    sign_in_on(page, talking.url)
+    away(lambda: talking.floor.remove_user("customer"))
+    page.fill("#add [name=title]", "Too late")
+    page.click("#add button")
+    page.wait_for_url("**/signin**")
+    assert talking.titles("customer") == []
 
 
 def test_what_is_about_to_be_clicked_stays_where_it_is(talking, page):

@@ -23,6 +23,7 @@ TOPIC = "outbox"
 TRIES = 10
 LEASE = MINUTE
 BATCH = 100
+OUTSIDE_BATCH = 5  # one after the other within a lease
 _POLL = 5.0
 
 _log = logging.getLogger("shopfloor.dispatcher")
@@ -83,7 +84,7 @@ class Dispatcher:
         while not self._stopping:
             self._stirred.clear()
             try:
-                busy = self.deliver_due() == BATCH
+                busy = self.deliver_due() > 0
             except ShopfloorError as error:
                 _log.warning("deliveries wait: %s", error)
                 busy = False
@@ -125,7 +126,7 @@ class Dispatcher:
         return len(due)
 
     def _lease_outside(self, work: Work) -> list[Delivery]:
-        return work.outbox.lease(self._names(inside=False), BATCH, work.now + LEASE, work.now)
+        return work.outbox.lease(self._names(inside=False), OUTSIDE_BATCH, work.now + LEASE, work.now)
 
     def _deliver_outside(self, delivery: Delivery) -> None:
         handler = self._subscribers[delivery.subscriber].outside

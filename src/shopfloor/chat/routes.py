@@ -102,6 +102,6 @@ def _said(body: bytes) -> dict[str, Any]:
         given = json.loads(body)
     except (ValueError, RecursionError):
         raise InvalidInput("The body is not valid JSON") from None
-    if not isinstance(given, dict) or set(given) - _FIELDS:
+    if not isinstance(given, dict) or set(given) - _FIELDS or not isinstance(given.get("message"), str):
         raise InvalidInput("The body is an object with message and, to go on, conversationId")
     return given

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shopfloor.domain.decisions import new_reference, spell_reference
-from shopfloor.errors import ShopfloorError
+from shopfloor.errors import ShopfloorError, StoreFailed
 from shopfloor.pipeline import Next, Step
 from shopfloor.toolkit import Answer, Call, Waiting
 
@@ -41,6 +41,8 @@ def _ours(raised: Exception, call: Call) -> ShopfloorError:
     """The error as agents may read it: a message, a next step and a reference, nothing from the inside."""
     if not isinstance(raised, ShopfloorError):
         raised = ShopfloorError("An unexpected error occurred")
+    if type(raised) is StoreFailed:  # the engine's own words are in the log
+        raised = StoreFailed()
     if not raised.refusal:
         raised.facts["reference"] = spell_reference(call.reference)
         raised.hint = raised.hint or (

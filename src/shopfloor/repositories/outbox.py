@@ -219,11 +219,13 @@ class Outbox:
         return int(row[0])
 
     def forget(self, before: int, limit: int) -> int:
-        """How many delivered events, older than `before`, were dropped."""
+        """How many delivered events, older than `before`, were dropped. Only the oldest ones are looked at."""
         return self._connection.execute(
-            "DELETE FROM event WHERE workspace = :workspace AND id IN (SELECT id FROM event WHERE workspace = :workspace"
-            " AND created_at < :before AND NOT EXISTS (SELECT 1 FROM delivery"
-            " WHERE delivery.workspace = event.workspace AND delivery.event = event.id) ORDER BY id LIMIT :limit)",
+            "DELETE FROM event WHERE workspace = :workspace AND id IN (SELECT id FROM"
+            " (SELECT id, created_at FROM event WHERE workspace = :workspace ORDER BY id LIMIT :limit"
+            " + (SELECT count(*) FROM delivery WHERE workspace = :workspace AND dead_at IS NOT NULL)) AS oldest"
+            " WHERE created_at < :before AND NOT EXISTS (SELECT 1 FROM delivery"
+            " WHERE delivery.workspace = :workspace AND delivery.event = oldest.id) ORDER BY id LIMIT :limit)",
             workspace=self._workspace,
             before=before,
             limit=limit,

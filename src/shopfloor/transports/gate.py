@@ -6,6 +6,7 @@ It stands outside the MCP SDK, so that it holds on every route and on every addr
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shopfloor.app import now
-from shopfloor.errors import InvalidInput, PermissionDenied
+from shopfloor.errors import InvalidInput, PermissionDenied, Unavailable
 from shopfloor.settings import Settings
 from shopfloor.toolkit import refusal
 
@@ -45,7 +46,11 @@ class Gate:
             await refusal(scope, receive, send)
             return
         body = _Body(receive, send)
-        await self._app(scope, body.receive, body.send)
+        try:
+            await self._app(scope, body.receive, body.send)
+        except asyncio.CancelledError:  # only a server that stops ends a request
+            if not body.answered:
+                await _cut()(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
         host = headers.get("host", "").strip(" \t").lower()
@@ -77,13 +82,14 @@ class Gate:
 
 
 class _Body:
-    """Counts what arrives, so that a body without a length is stopped at the limit as well."""
+    """Counts what arrives, so that a body without a length is stopped at the limit as well; and knows who was answered."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send
         self._count = 0
         self._refused = False
+        self.answered = False
 
     async def receive(self) -> Message:
         message = await self._receive()
@@ -92,7 +98,7 @@ class _Body:
         self._count += len(message.get("body", b""))
         if self._count <= BODY_LIMIT:
             return message
-        self._refused = True
+        self._refused = self.answered = True
         response = _too_large()
         await self._send({"type": "http.response.start", "status": 413, "headers": response.raw_headers})
         await self._send({"type": "http.response.body", "body": response.body})
@@ -100,6 +106,7 @@ class _Body:
 
     async def send(self, message: Message) -> None:
         if not self._refused:
+            self.answered = True
             await self._send(message)
 
 
@@ -136,6 +143,15 @@ def _at_home(method: str, headers: Headers) -> bool:
 
 def _too_large() -> JSONResponse:
     return _no(413, f"The body is larger than {BODY_LIMIT} bytes", "Send less at once")
+
+
+def _cut() -> JSONResponse:
+    """The answer to a call that the end of the server overtook."""
+    error = Unavailable(
+        "The floor stopped before this call ended; whether it took effect is unknown",
+        hint="Send it again with the same idempotency key, or look before you send it again",
+    )
+    return JSONResponse(refusal(error, error.message, now()), 503, {"Retry-After": "1", "Connection": "close"})
 
 
 def _no(status: int, message: str, hint: str) -> JSONResponse:

@@ -49,6 +49,22 @@ _REFUSALS = {
 }
 
 
+_SECURITY: list[Json] = [{}, {"bearer": []}]
+_ID: Json = {"type": "string", "pattern": "^conv-[1-9][0-9]{0,17}$"}
+_KEPT: Json = {"conversationId": _ID, "title": {"type": "string"}, "createdAt": _TIMESTAMP, "updatedAt": _TIMESTAMP}
+_MESSAGE: Json = {
+    "type": "object",
+    "required": ["role", "text", "toolCalls", "error", "createdAt"],
+    "properties": {
+        "role": {"enum": ["user", "assistant"]},
+        "text": {"type": "string"},
+        "toolCalls": {"type": "array"},
+        "error": {"type": ["string", "null"]},
+        "createdAt": _TIMESTAMP,
+    },
+}
+
+
 def description(floor: Floor) -> Json:
     """The OpenAPI document of this floor, with its tools by name."""
     names = sorted(tool for toolset in floor.profile for tool in toolset.tools)
@@ -59,6 +75,10 @@ def description(floor: Floor) -> Json:
             "/mcp/execute": {"post": _execute(names)},
             "/healthz": {"get": _probe("The process is alive", {"200": "Alive"})},
             "/readyz": {"get": _probe("The floor can serve", {"200": "Ready", "503": "Not yet, or no longer"})},
+            "/metrics": {"get": _metrics()},
+            "/api/chat": {"post": _chat()},
+            "/api/conversations": {"get": _conversations()},
+            "/api/conversations/{id}": {"get": _conversation(), "delete": _forgotten()},
         },
         "components": {"securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
     }
@@ -79,22 +99,110 @@ def _execute(names: list[str]) -> Json:
     return {
         "operationId": "execute",
         "summary": "Call one tool",
-        "security": [{}, {"bearer": []}],
+        "security": _SECURITY,
         "requestBody": {"required": True, "content": {"application/json": {"schema": request}}},
         "responses": {
             "200": _response("The tool's answer", _SUCCESS),
-            **{status: _response(text, _REFUSAL) for status, text in _REFUSALS.items()},
+            **_refusals(*_REFUSALS),
         },
+    }
+
+
+def _metrics() -> Json:
+    page: Json = {
+        "description": "The figures of this replica",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    }
+    return {
+        "summary": "Figures for Prometheus",
+        "security": _SECURITY,
+        "responses": {"200": page} | _refusals("401", "403", "421"),
+    }
+
+
+def _chat() -> Json:
+    said: Json = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["message"],
+        "properties": {
+            "message": {"type": "string", "minLength": 1, "maxLength": 4000, "pattern": "\\S"},
+            "conversationId": {**_ID, "description": "To go on with a conversation; left out, a new one begins."},
+        },
+    }
+    answered: Json = {
+        "type": "object",
+        "required": ["conversationId", "response", "toolCalls"],
+        "properties": {
+            "conversationId": {"type": ["string", "null"]},
+            "response": {"type": "string"},
+            "toolCalls": {"type": "array"},
+            "error": {"type": "string", "description": "Why the turn failed, or CHAT_OFF."},
+        },
+    }
+    answer = _response("What the assistant says and did; with Accept: text/event-stream, as it happens", answered)
+    answer["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+    return {
+        "summary": "Say something to the assistant of the todo list",
+        "security": _SECURITY,
+        "requestBody": {"required": True, "content": {"application/json": {"schema": said}}},
+        "responses": {"200": answer} | _refusals(*_REFUSALS),
+    }
+
+
+def _conversations() -> Json:
+    cursor: Json = {
+        "name": "cursor",
+        "in": "query",
+        "schema": {"type": "string", "pattern": "^[0-9]{1,18}\\.[0-9]{1,18}$"},
+    }
+    listed: Json = {
+        "type": "object",
+        "required": ["conversations"],
+        "properties": {
+            "conversations": {"type": "array", "items": {"type": "object", "required": [*_KEPT], "properties": _KEPT}},
+            "nextCursor": {"type": "string"},
+        },
+    }
+    return {
+        "summary": "The own conversations, the latest first",
+        "security": _SECURITY,
+        "parameters": [{**cursor, "description": "nextCursor of the answer before."}],
+        "responses": {"200": _response("A page of them", listed)} | _refusals("401", "403", "421", "422", "429", "503"),
+    }
+
+
+def _conversation() -> Json:
+    whole: Json = {**_KEPT, "asked": {"type": "array"}, "messages": {"type": "array", "items": _MESSAGE}}
+    body: Json = {"type": "object", "required": [*whole], "properties": whole}
+    return _on_one("What was said in a conversation", body)
+
+
+def _forgotten() -> Json:
+    properties: Json = {"conversationId": _ID, "deleted": {"const": True}}
+    return _on_one("Delete a conversation", {"type": "object", "required": [*properties], "properties": properties})
+
+
+def _on_one(summary: str, body: Json) -> Json:
+    return {
+        "summary": summary,
+        "security": _SECURITY,
+        "parameters": [{"name": "id", "in": "path", "required": True, "schema": _ID}],
+        "responses": {"200": _response(summary, body)}
+        | _refusals("401", "403", "404", "409", "415", "421", "422", "429", "503"),
     }
 
 
 def _probe(summary: str, statuses: dict[str, str]) -> Json:
     body: Json = {"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}}
-    gate = {status: _response(_REFUSALS[status], _REFUSAL) for status in ("403", "421")}
     return {
         "summary": summary,
-        "responses": {status: _response(text, body) for status, text in statuses.items()} | gate,
+        "responses": {status: _response(text, body) for status, text in statuses.items()} | _refusals("403", "421"),
     }
+
+
+def _refusals(*statuses: str) -> Json:
+    return {status: _response(_REFUSALS[status], _REFUSAL) for status in statuses}
 
 
 def _response(text: str, schema: Json) -> dict[str, Any]:

@@ -31,6 +31,9 @@ from shopfloor.transports import http
 DRAIN_SECONDS = 5
 STOP_SECONDS = 3
 HEAD_LIMIT = 64 * 1024
+REQUEST_SECONDS = 30.0
+"""How long a request may take to arrive; who sends slower keeps a place that others need."""
+
 OPERATOR_TOKEN = "operator.token"  # nosec B105: the name of a file
 LOCK = "serve.lock"
 
@@ -207,27 +210,59 @@ def configured(app: ASGIApp) -> uvicorn.Config:
     )
 
 
+_TOO_LATE = (
+    b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 50\r\n"
+    b"connection: close\r\n\r\nThe request took too long to arrive; send it anew."
+)
+
+
 class _Protocol(HttpToolsProtocol):
-    """HTTP whose heads, chunk sizes and trailers have an end; the parser alone would keep any amount of them."""
+    """HTTP whose requests have an end, in size and in time; the parser alone would wait for any amount of them."""
 
     _pending = 0
     _in_head = False
+    _in_body = False
+    _arriving = True
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._arriving = False
+        self._watch()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         self._pending += len(data)
         super().data_received(data)
+        self._watch()
         if self._pending > HEAD_LIMIT and not self.transport.is_closing():
             if self._in_head:
                 self.send_400_response("The head of the request is too long.")
             else:
                 self.transport.close()
 
+    def _watch(self) -> None:
+        """Keep the time while a request is arriving; one that comes in one piece needs no clock."""
+        if self._arriving and self._late is None:
+            self._late = self.loop.call_later(REQUEST_SECONDS, self._too_late)
+        elif not self._arriving and self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _too_late(self) -> None:
+        if self._in_head or (self._in_body and not self.cycle.response_started):
+            self.transport.write(_TOO_LATE)
+        self.transport.close()
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._pending, self._in_head = 0, True
+        self._pending, self._in_head, self._in_body, self._arriving = 0, True, False, True
 
     def on_headers_complete(self) -> None:
-        self._pending, self._in_head = 0, False
+        self._pending, self._in_head, self._in_body = 0, False, True
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -235,7 +270,7 @@ class _Protocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._pending = 0
+        self._pending, self._arriving = 0, False
         super().on_message_complete()
 
 

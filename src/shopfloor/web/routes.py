@@ -91,7 +91,7 @@ class Pages:
             try:
                 credential = await self.visits.credential(request)
             except Unauthenticated:
-                if request.url.path in ("/todo/list", "/todo/events"):
+                if request.url.path in ("/todo/list", "/todo/events") or _wants_fragment(request):
                     return Response("Sign in first", 401, HEADERS)
                 return RedirectResponse(f"/signin?next={quote(request.url.path)}", 303, HEADERS)
             return await page(request, credential)
@@ -149,7 +149,7 @@ class Pages:
             )
         form = await self.form(request)
         answer = await self._act(credential, form)
-        if "text/x-fragment" in request.headers.get("accept", ""):
+        if _wants_fragment(request):
             body = {"success": True} if answer.error is None else answer.body
             return Response(
                 json.dumps(body, ensure_ascii=False), status_of(answer.error), media_type="application/json"
@@ -283,3 +283,8 @@ def _filter(given: str | None) -> str:
 def _local(path: str | None) -> str:
     """Where to go after signing in: a page of ours, whatever the address says."""
     return local(path, "/")
+
+
+def _wants_fragment(request: Request) -> bool:
+    """Whether a script of a page asks, which shows the answer itself."""
+    return "text/x-fragment" in request.headers.get("accept", "")

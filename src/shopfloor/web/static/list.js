@@ -38,6 +38,10 @@ export async function send(form) {
       headers: { Accept: "text/x-fragment" },
       body: new URLSearchParams(new FormData(form)),
     });
+    if (response.status === 401) {
+      location.assign("/signin");
+      return false;
+    }
     const type = response.headers.get("content-type") ?? "";
     const answer = type.includes("json") ? await response.json() : { error: "That did not work; open the page again." };
     say(response.ok ? "" : answer.error);

@@ -94,6 +94,7 @@ CREATE INDEX decision_tool ON decision (workspace, tool, id);
 CREATE INDEX decision_task ON decision (workspace, task, id) WHERE task IS NOT NULL;
 CREATE INDEX decision_reference ON decision (workspace, reference);
 CREATE INDEX decision_open ON decision (process) WHERE process IS NOT NULL;
+CREATE INDEX decision_limited ON decision (workspace, subject, tool, id) WHERE kind = 'limited';
 
 -- The first answer to a call with a key, for whoever sends it again.
 CREATE TABLE answer (
