@@ -106,6 +106,7 @@ def test_what_cannot_be_changed_says_so(run: Run) -> None:
     assert "Task 9 not found" in run("board", "task-9", "--title", "x", ok=False)
     assert "'priority'" in run("board", "task-1", "--priority", "7", ok=False)
     assert "no tasks" in run("board", "none")
+    assert "Nothing fits." in run("board", "epic-1", "--text", "nowhere")
     assert "There is no run 'nobody'" in run("board", "nobody", ok=False)
 
 

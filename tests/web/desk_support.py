@@ -158,7 +158,9 @@ def fill(desk: Desk, text: str, run: str = "night") -> None:
     away(lambda: floor.call("context", "record_discovery", {"type": "rule", "content": text}))
 
     def begin(work: Work) -> None:
-        loops.create(work, run, spec=text, project=".", options='{"iterations": 5}')
+        loops.create(
+            work, run, spec=text, project=".", options='{"iterations": 5, "time": 7200.0, "tokens": 90000, "cost": 2.5}'
+        )
         loops.add_tasks(work, run, [loops.NewTask(content=text)])
         loops.ask_person(work, run, "permission", text, ("allow once", "deny"))
         loops.begin_iteration(work, run, 0, retold=False)

@@ -376,7 +376,8 @@ def test_a_task_is_made_given_talked_about_deleted_and_restored(filled: Desk, op
 
 def test_a_loop_is_paused_spoken_to_and_stopped(filled: Desk, operator: Page) -> None:
     filled.open(operator, "/boards/loop/night")
-    expect(operator.get_by_label("The loop")).to_contain_text("iteration 0 of 5")
+    for words in ("iteration 0 of 5", "of 2 h 0 min", "0 of 90,000 tokens", "$0.00 of $2.50"):
+        expect(operator.get_by_label("The loop")).to_contain_text(words)
     operator.get_by_role("button", name="Pause").click()
     expect(operator.get_by_role("button", name="Go on")).to_be_visible()
     operator.get_by_label("Say something to night").fill("Mind the tests")

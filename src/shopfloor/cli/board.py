@@ -108,13 +108,18 @@ def _boards(seen: dict[str, Any]) -> str:
 def _board(seen: dict[str, Any]) -> str:
     lines = [printable(seen["title"])]
     for column in seen["columns"]:
-        if column["tasks"]:
+        if column["tasks"] or "nextCursor" in column:
             lines += ["", f"{column['state'].lower().replace('_', ' ')} ({column['count']})"]
             lines += [
                 f"  {task['id']:<9} {printable(task['title'])[:60]:<60}  {task['assignee'] or ''}"
                 for task in column["tasks"]
             ]
-    return "\n".join(lines) if len(lines) > 1 else f"{lines[0]}\n\nIt has no tasks yet."
+            if "nextCursor" in column:
+                lines.append(
+                    "  and perhaps more, further down" if column["searched"] else "  and more: narrow it with --text"
+                )
+    empty = "Nothing fits." if any(column["count"] for column in seen["columns"]) else "It has no tasks yet."
+    return "\n".join(lines) if len(lines) > 1 else f"{lines[0]}\n\n{empty}"
 
 
 def _task(seen: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -39,6 +40,7 @@ Seconds = Annotated[int, typer.Option("--seconds", help="How long the crew works
 Folder = Annotated[
     Path | None, typer.Option("--folder", help="An empty folder for the demo's floor; by default one that goes away.")
 ]
+Show = Annotated[bool, typer.Option("--open", help="Open the pages in the browser of this machine.")]
 Leave = Annotated[bool, typer.Option("--leave", help="End when the crew has ended, instead of serving on.")]
 
 
@@ -46,7 +48,9 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @command(app, "demo", "port")
-    def demo(settings: Settings, seconds: Seconds = 60, folder: Folder = None, leave: Leave = False) -> None:
+    def demo(
+        settings: Settings, seconds: Seconds = 60, folder: Folder = None, leave: Leave = False, show: Show = False
+    ) -> None:
         """Fill a fresh floor with a scripted crew: real processes, real calls, no model; and show its pages."""
         with contextlib.ExitStack() as stack:
             place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shopfloor-demo-")))
@@ -64,7 +68,10 @@ def register(app: typer.Typer) -> None:
             crew = stack.enter_context(_crew(floor, url, seconds))
             _trouble(floor, url)
             stack.enter_context(_loop(floor))
-            print(f"The floor is alive: {url}/enter?key={_link(floor)}", flush=True)
+            link = f"{url}/enter?key={_link(floor)}"
+            print(f"The floor is alive: {link}", flush=True)
+            if show:
+                webbrowser.open(link)
             print(f"  The crew works for {seconds} s. Ctrl-C ends the demo.", flush=True)
             for sig in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(sig, signal.default_int_handler)

@@ -24,7 +24,8 @@ def inbox(settings: Settings, everything: Everything = False, as_json: AsJson = 
     with opened(settings) as shopfloor:
         for seen in again(follow, lambda: ask(shopfloor, "inbox_waiting", includeDone=everything)):
             rows = [*(_asked(request) for request in seen["requests"]), *(_row(mail) for mail in seen["mails"])]
-            show(seen, as_json, table(rows, "Nothing waits for you."))
+            more = "\nand more, older ones" if "nextCursor" in seen else ""
+            show(seen, as_json, table(rows, "No mail has come yet." if everything else "Nothing waits for you.") + more)
 
 
 @command(app, "read")

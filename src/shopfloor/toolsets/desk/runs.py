@@ -86,6 +86,7 @@ def spell_run(work: Work, run: Run) -> Json:
         "tokens": run.tokens,
         "cost": run.cost / 1_000_000,
         "elapsed": elapsed // SECOND,
+        "budgets": {name: options[name] for name in ("time", "tokens", "cost") if options.get(name)},
         "startedAt": iso(run.created_at),
         "endedAt": iso_or_none(run.ended_at),
     }

@@ -66,3 +66,4 @@ const changes = new EventSource("/todo/events");
 changes.addEventListener("changed", look);
 changes.addEventListener("signed-out", () => location.assign("/signin"));
 addEventListener("pagehide", () => changes.close());
+addEventListener("pageshow", (event) => event.persisted && location.reload()); // whoever signed out sees nothing by going back
