@@ -495,6 +495,13 @@ def test_a_place_taken_away_ends_what_is_open(filled: Desk, browser: Browser, mo
         filled.eye.wrong.clear()
 
 
+def test_a_stream_that_is_refused_leads_to_sign_in(filled: Desk, operator: Page) -> None:
+    operator.route("**/live?*", lambda route: route.fulfill(status=401, body="{}", content_type="application/json"))
+    filled.execute("UPDATE token SET revoked_at = 1 WHERE kind = 'page'")
+    operator.evaluate("dispatchEvent(new Event('pagehide')); dispatchEvent(new Event('pageshow'))")
+    operator.wait_for_url(f"{filled.url}/signin**")
+
+
 def test_what_is_no_page_is_not_found(shown: Desk, browser: Browser) -> None:
     with at_the_desk(browser) as context:
         page = shown.enter(context)

@@ -65,5 +65,6 @@ list.addEventListener("submit", async (event) => {
 const changes = new EventSource("/todo/events");
 changes.addEventListener("changed", look);
 changes.addEventListener("signed-out", () => location.assign("/signin"));
+changes.addEventListener("error", () => changes.readyState === EventSource.CLOSED && look()); // refused: looking says why
 addEventListener("pagehide", () => changes.close());
 addEventListener("pageshow", (event) => event.persisted && location.reload()); // whoever signed out sees nothing by going back

@@ -81,7 +81,16 @@ function listen() {
   stream.addEventListener("ready", () => (place.dataset.state = "live"));
   stream.addEventListener("changed", changed);
   stream.addEventListener("signed-out", () => location.assign("/signin"));
-  stream.addEventListener("error", () => (place.dataset.state = "cut"));
+  stream.addEventListener("error", cut);
+}
+
+async function cut() {
+  place.dataset.state = "cut";
+  if (stream?.readyState !== EventSource.CLOSED) return; // it comes back by itself
+  leave();
+  const page = await fetch(address, { method: "HEAD" }).catch(() => undefined);
+  if (page?.redirected) location.assign("/signin");
+  else setTimeout(listen, 5000);
 }
 
 function leave() {
