@@ -58,7 +58,7 @@ MAY_ALSO_IMPORT: dict[str, set[str]] = {
 # Each folder's own kits; whatever is not named here is nobody's.
 THIRD_PARTY: dict[str, set[str]] = {
     "domain": {"pydantic_core"},
-    "store": {"apsw", "psycopg", "psycopg_pool"},
+    "store": {"apsw", "greenlet", "psycopg", "psycopg_pool"},
     "settings": {"pydantic"},
     "gateways": {
         *("jwt", "argon2", "prometheus_client", "pydantic_core", "tree_sitter"),
@@ -88,6 +88,7 @@ ONLY_IN: dict[str, set[str]] = {
         *("store/postgres.py", "store/postgres_connection.py", "store/postgres_values.py", "store/postgres_wire.py"),
         "store/notify.py",
     },
+    "greenlet": {"store/aside.py"},
     "apsw": {"store/sqlite.py", "store/sqlite_connection.py", "store/sqlite_writer.py"},
     "uvicorn": {"transports/server.py"},
     "jwt": {"gateways/jwts.py"},
@@ -120,6 +121,7 @@ CATCH_ALLS = {
     "background/dispatcher.py": (2, "a broken subscriber must not stop the others"),
     "store/postgres.py": (3, "a lost transaction is told from a failed one; a thread must live"),
     "store/sqlite_writer.py": (3, "callers must be answered, and the thread must live"),
+    "store/aside.py": (1, "it is raised where the outcome is awaited"),
     "store/listeners.py": (1, "a listener's failure is its own"),
     "runner/files.py": (1, "a half written file is removed, and it is raised again"),
     "runner/processes.py": (1, "a half started process is ended, and it is raised again"),

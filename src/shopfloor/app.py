@@ -8,7 +8,6 @@ import os
 import secrets
 import stat
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -47,6 +46,7 @@ from shopfloor.pipeline.retry import retry
 from shopfloor.pipeline.validate import validate
 from shopfloor.repositories.work import Work, Works
 from shopfloor.settings import Settings
+from shopfloor.store import aside
 from shopfloor.store.database import open_store
 from shopfloor.toolkit import Answer, Call, Json, Resource, Tool, Toolset, Waiting
 from shopfloor.toolsets import context, desk, factory, loop, personal, todo, todo_direct
@@ -186,22 +186,31 @@ class Floor:
         return self._stopping
 
     async def _walked(self, call: Call) -> Answer | Waiting:
-        walking = self._hands_for(call).submit(self.walk, call)
+        hands = self._hands_for(call)
+        walking = aside.begin(self.walk, call) if hands is None else hands.submit(self.walk, call)
         self._under_way += 1
         try:
-            return await asyncio.wrap_future(walking)
+            return await (
+                asyncio.shield(walking) if isinstance(walking, asyncio.Future) else asyncio.wrap_future(walking)
+            )
         except asyncio.CancelledError:
             walking.add_done_callback(lambda done: None if done.cancelled() else self._close(call, _GONE))
             raise
         finally:
             self._under_way -= 1
 
-    def _hands_for(self, call: Call) -> ThreadPoolExecutor:
-        """Few threads for what only reads SQLite: it waits for nobody, and many would fight for the interpreter."""
+    def _hands_for(self, call: Call) -> ThreadPoolExecutor | None:
+        """The threads that a call needs: none for a write to SQLite, which steps aside while the writer works.
+
+        Few for what only reads SQLite: it waits for nobody, and many would fight for the interpreter.
+        """
         tool = call.toolset.tools.get(call.name)
-        reads = tool is not None and tool.read_only and not tool.outside and not tool.waits
-        at_hand = self.works.store.engine == "sqlite" and self.identity.at_hand(call.credential)
-        return self._readers if reads and at_hand else self._hands
+        if (tool is not None and tool.outside) or not self._at_hand(call):
+            return self._hands
+        return self._readers if tool is not None and tool.read_only and not tool.waits else None
+
+    def _at_hand(self, call: Call) -> bool:
+        return self.works.store.engine == "sqlite" and self.identity.at_hand(call.credential)
 
     def _full(self, call: Call) -> bool:
         """Whether there is no place for a new call; one that has waited is let in, for its log entry is open."""
@@ -307,7 +316,7 @@ def build(
     toolsets: dict[str, Toolset] | None = None,
     subscribers: Sequence[Subscriber] | None = None,
     only: Principal | None = None,
-    sleep: Callable[[float], object] = time.sleep,
+    sleep: Callable[[float], object] = aside.pause,
 ) -> Floor:
     """A floor as the settings say, not yet started; with `only`, its doors open to that one principal."""
     toolsets = TOOLSETS if toolsets is None else toolsets

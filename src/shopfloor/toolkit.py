@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import to_json
 
 from shopfloor.domain.actors import Kind, Principal
-from shopfloor.domain.decisions import context_of
+from shopfloor.domain.decisions import context_of, mask
 from shopfloor.domain.pages import PAGE, PAGE_LIMIT
 from shopfloor.domain.times import iso
 from shopfloor.errors import InvalidInput, ShopfloorError
@@ -225,8 +225,11 @@ class Call:
     _context: str | None = None
 
     def __post_init__(self) -> None:
-        if not _TOOL_NAME.fullmatch(self.name):
-            self.name = _presentable(self.name)
+        """What callers make up goes into logs and answers."""
+        if self.name not in self.toolset.tools:
+            self.name = mask(self.name if _TOOL_NAME.fullmatch(self.name) else _presentable(self.name))
+        if self.session is not None:
+            self.session = mask(_presentable(self.session))
 
     @property
     def context(self) -> str:

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.doors.server import ERAS, HTTP, Server, bearer, serving, until
-from tests.doors.team import LOG_DECISION, STATUS, Team
+from tests.doors.team import DOORS, LOG_DECISION, STATUS, Team
 
 
 def _met(server: Server, token: str | None) -> int:
@@ -186,6 +186,14 @@ def test_an_open_floor_closes_with_its_first_credential_for_good(tmp_path: Path)
         assert _met(server, None) == 401
 
 
+@pytest.mark.parametrize("door", DOORS)
+def test_a_token_in_the_wrong_place_is_kept_nowhere(team: Team, door: str):
+    token = team.tokens["worker_b"]
+    team.ask(door, "worker_a", token, {"note": token}, headers={"Mcp-Session-Id": token})
+    assert token not in team.server.log.read_text()
+    assert all(token.encode() not in found.read_bytes() for found in team.server.data.iterdir())
+
+
 def test_the_operators_token_is_the_operators_alone(team: Team):
     file = team.server.data / "operator.token"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -194,7 +202,8 @@ def test_the_operators_token_is_the_operators_alone(team: Team):
         assert found.stat().st_uid == os.geteuid()
         if found != file:
             assert team.tokens["operator"].encode() not in found.read_bytes()
-    assert all(token not in team.server.log.read_text() for token in team.tokens.values())
+    tokens = [token for token in team.tokens.values() if token]
+    assert [line for line in team.server.log.read_text().splitlines() if any(token in line for token in tokens)] == []
 
 
 class Issuer:

@@ -10,6 +10,7 @@ from threading import Condition, Lock, get_ident
 from typing import Any
 
 from shopfloor.errors import StoreUnreachable
+from shopfloor.store import aside
 from shopfloor.store.interface import Connection
 
 BATCH = 256
@@ -55,8 +56,7 @@ class Jobs:
     def run(self, fn: Callable[[Connection], Any]) -> Any:
         """What `fn` returned, or raise what it raised, after the taker has answered."""
         self._refuse_to_block()
-        gate = Lock()
-        gate.acquire()
+        gate = aside.gate()
         job = Job(fn, gate)
         with self._mutex:
             if self._closed:
@@ -137,7 +137,8 @@ class Jobs:
     def _refuse_to_block(self) -> None:
         if get_ident() == self.taker_ident:
             raise nested()
-        refuse_on_event_loop()
+        if not aside.steps_aside():
+            refuse_on_event_loop()
 
 
 def refuse_on_event_loop() -> None:
