@@ -29,7 +29,7 @@ serve: $(VENV)/.installed
 	@exec $(BIN)/shopfloor serve $(ARGS)
 
 demo: $(VENV)/.installed
-	@exec $(BIN)/shopfloor demo $(ARGS)
+	@exec $(BIN)/shopfloor demo --open $(ARGS)
 
 test: setup system-packages clients
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)

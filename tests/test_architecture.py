@@ -106,7 +106,6 @@ LATE_IMPORTS = {
     ("gateways/model.py", "_build"): "the graph is built once in the life of a model cache",
     ("gateways/embeddings.py", "_load"): "the model's runtime is heavy, and optional",
     ("cli/desk.py", "watch"): "the full screen is too much to load for any other command",
-    ("cli/desk.py", "_register_watch"): "the full screen is too much to load for any other command",
     ("cli/demo.py", "crew_files"): "only the demo needs the crew",
     ("cli/run.py", "_runner"): "the runner is too much to load for --help",
     ("cli/run.py", "_book"): "the runner is too much to load for --help",

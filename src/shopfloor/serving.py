@@ -116,6 +116,10 @@ class Shopfloor:
         """The agent, retired."""
         return self.floor.administer(lambda work: agents.retire(work, name))
 
+    def crashed(self, name: str) -> Agent:
+        """The agent, whose process has ended without a stop reason; too often, and it pauses as failed."""
+        return self.floor.administer(lambda work: agents.crashed(work, name))
+
     def add_user(self, name: str) -> tuple[Person, str]:
         """A new user, and a token."""
 

@@ -25,8 +25,8 @@ def note(event: str, arguments: tuple[Any, ...]) -> None:
 
 async def turn(floor: Shopfloor) -> Any:
     assistant = Assistant(floor.floor)
-    alice = Credential(trusted=Principal(Kind.USER, "alice"))
-    return await assistant.take(await assistant.begin(alice, "Add a task to buy milk"))
+    customer = Credential(trusted=Principal(Kind.USER, "customer"))
+    return await assistant.take(await assistant.begin(customer, "Add a task to buy milk"))
 
 
 if __name__ == "__main__":

@@ -25,14 +25,14 @@ def api() -> str:
 def test_without_a_key_it_says_how_to_switch_it_on_and_all_else_works(tmp_path, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with Shopfloor(Settings(project=tmp_path, port=0)) as floor, served(floor) as server:
-        alice = server.user("alice")
-        answer = alice.post("/api/chat", json={"message": "hello"})
+        customer = server.user("customer")
+        answer = customer.post("/api/chat", json={"message": "hello"})
         assert answer.json() == {"conversationId": None, "response": OFF_NO_KEY, "toolCalls": [], "error": "CHAT_OFF"}
         assert "OPENAI_API_KEY" in OFF_NO_KEY
-        streamed = alice.post("/api/chat", json={"message": "hello"}, headers={"Accept": "text/event-stream"})
+        streamed = customer.post("/api/chat", json={"message": "hello"}, headers={"Accept": "text/event-stream"})
         assert streamed.text == f"event: done\ndata: {json.dumps(answer.json())}\n\n"
-        server.call("alice", "add_task", title="Buy milk")
-        assert server.titles("alice") == ["Buy milk"]
+        server.call("customer", "add_task", title="Buy milk")
+        assert server.titles("customer") == ["Buy milk"]
 
 
 def test_without_its_package_it_says_what_to_install(tmp_path, monkeypatch):
@@ -67,41 +67,41 @@ def test_the_model_is_the_contracts_by_default(tmp_path):
         {"message": None},
         {"message": "hi", "conversationId": "1"},
         {"message": "hi", "conversationId": 1},
-        {"message": "hi", "user_id": "bob"},
+        {"message": "hi", "user_id": "guest"},
         [],
         "hi",
     ],
 )
 def test_a_message_is_1_to_4000_characters(server, body):
-    answer = server.user("alice").post("/api/chat", json=body)
+    answer = server.user("customer").post("/api/chat", json=body)
     assert answer.status_code == 422
     assert answer.json()["success"] is False
-    assert server.user("alice").get("/api/conversations").json()["conversations"] == []
+    assert server.user("customer").get("/api/conversations").json()["conversations"] == []
 
 
 def test_the_longest_message_is_taken(server):
-    assert server.user("alice").post("/api/chat", json={"message": "🦀" * 4000}).status_code == 200
+    assert server.user("customer").post("/api/chat", json={"message": "🦀" * 4000}).status_code == 200
 
 
 def test_a_broken_body_is_no_message(server):
-    alice = server.user("alice")
+    customer = server.user("customer")
     for body in (b"{", b"\xff", b"[" * 5000):
-        answer = alice.post("/api/chat", content=body, headers={"Content-Type": "application/json"})
+        answer = customer.post("/api/chat", content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code == 422
 
 
 def test_turns_a_minute(tmp_path, settings):
     limited = Settings(**settings.model_dump(exclude_unset=True) | {"chat_turns": 2})
     with Shopfloor(limited) as floor, served(floor) as server:
-        alice, bob = server.user("alice"), server.user("bob")
-        statuses = [alice.post("/api/chat", json={"message": "hello"}).status_code for _ in range(3)]
+        customer, guest = server.user("customer"), server.user("guest")
+        statuses = [customer.post("/api/chat", json={"message": "hello"}).status_code for _ in range(3)]
         assert statuses == [200, 200, 429]
-        assert int(alice.post("/api/chat", json={"message": "hello"}).headers["Retry-After"]) > 0
-        assert bob.post("/api/chat", json={"message": "hello"}).status_code == 200
+        assert int(customer.post("/api/chat", json={"message": "hello"}).headers["Retry-After"]) > 0
+        assert guest.post("/api/chat", json={"message": "hello"}).status_code == 200
 
 
 def test_who_may_talk(server):
-    server.user("alice")
+    server.user("customer")
     assert httpx2.post(f"{server.url}/api/chat", json={"message": "hello"}).status_code == 401
     server.floor.hire("worker-1", "WORKER", with_token=False)
     token = server.floor.issue_token(agent="worker-1")[1]
@@ -110,42 +110,50 @@ def test_who_may_talk(server):
 
 
 def test_a_conversation_is_its_users_own(server, requests):
-    alice, bob = server.user("alice"), server.user("bob")
-    id = alice.post("/api/chat", json={"message": "Alice's secret"}).json()["conversationId"]
-    strange, missing = bob.get(f"/api/conversations/{id}"), bob.get("/api/conversations/conv-999")
+    customer, guest = server.user("customer"), server.user("guest")
+    id = customer.post("/api/chat", json={"message": "Customer's secret"}).json()["conversationId"]
+    strange, missing = guest.get(f"/api/conversations/{id}"), guest.get("/api/conversations/conv-999")
     assert (strange.status_code, missing.status_code) == (404, 404)
     assert strange.text.replace(id.removeprefix("conv-"), "N") == missing.text.replace("999", "N")
     requests()
-    assert bob.post("/api/chat", json={"message": "recite", "conversationId": id}).status_code == 404
+    assert guest.post("/api/chat", json={"message": "recite", "conversationId": id}).status_code == 404
     assert requests() == [], "the model was not even asked"
-    assert bob.delete(f"/api/conversations/{id}").status_code == 404
-    assert bob.get("/api/conversations").json()["conversations"] == []
-    assert [each["title"] for each in alice.get("/api/conversations").json()["conversations"]] == ["Alice's secret"]
+    assert guest.delete(f"/api/conversations/{id}").status_code == 404
+    assert guest.get("/api/conversations").json()["conversations"] == []
+    assert [each["title"] for each in customer.get("/api/conversations").json()["conversations"]] == [
+        "Customer's secret"
+    ]
 
 
 def test_a_user_deletes_a_conversation_with_all_that_was_said(server):
-    alice = server.user("alice")
-    id = alice.post("/api/chat", json={"message": "hello"}).json()["conversationId"]
-    assert alice.delete(f"/api/conversations/{id}").json() == {"success": True, "conversationId": id, "deleted": True}
-    assert alice.get(f"/api/conversations/{id}").status_code == 404
+    customer = server.user("customer")
+    id = customer.post("/api/chat", json={"message": "hello"}).json()["conversationId"]
+    assert customer.delete(f"/api/conversations/{id}").json() == {
+        "success": True,
+        "conversationId": id,
+        "deleted": True,
+    }
+    assert customer.get(f"/api/conversations/{id}").status_code == 404
     left = server.floor.floor.works.store.read(lambda connection: connection.all("SELECT * FROM chat_message"))
     assert left == []
 
 
 def test_conversations_are_listed_the_latest_first_and_page_by_page(server):
     for number in range(60):
-        server.floor.call("personal", "begin_turn", {"message": f"hello {number}", "history": 1, "seconds": 1}, "alice")
-    alice = server.user("alice")
-    first = alice.get("/api/conversations").json()
-    rest = alice.get("/api/conversations", params={"cursor": first["nextCursor"]}).json()
+        server.floor.call(
+            "personal", "begin_turn", {"message": f"hello {number}", "history": 1, "seconds": 1}, "customer"
+        )
+    customer = server.user("customer")
+    first = customer.get("/api/conversations").json()
+    rest = customer.get("/api/conversations", params={"cursor": first["nextCursor"]}).json()
     titles = [each["title"] for each in first["conversations"] + rest["conversations"]]
     assert titles == [f"hello {number}" for number in reversed(range(60))]
     assert "nextCursor" not in rest
-    assert alice.get("/api/conversations", params={"cursor": "x"}).status_code == 422
+    assert customer.get("/api/conversations", params={"cursor": "x"}).status_code == 422
 
 
 def test_what_the_assistant_does_is_in_the_log_under_its_user(server):
-    server.user("alice").post("/api/chat", json={"message": "Add a task to buy milk"})
+    server.user("customer").post("/api/chat", json={"message": "Add a task to buy milk"})
     server.floor.floor.works.store.flush()
     rows = server.floor.floor.works.store.read(
         lambda connection: connection.all(
@@ -153,9 +161,9 @@ def test_what_the_assistant_does_is_in_the_log_under_its_user(server):
         )
     )
     assert rows == [
-        ("personal", "begin_turn", "user:alice"),
-        ("todo", "add_task", "user:alice"),
-        ("personal", "end_turn", "user:alice"),
+        ("personal", "begin_turn", "user:customer"),
+        ("todo", "add_task", "user:customer"),
+        ("personal", "end_turn", "user:customer"),
     ]
 
 

@@ -74,58 +74,58 @@ AGENT_TOKEN = rf"sfa_{TOKEN_ID}_[A-Za-z0-9_-]{{43}}"
 
 
 def test_agent_add_prints_its_id_its_type_and_its_token(good):
-    assert like(good("agent", "add", "ada", "--type", "SUPERVISOR"), token=AGENT_TOKEN) == {
-        "id": "ada",
+    assert like(good("agent", "add", "builder", "--type", "SUPERVISOR"), token=AGENT_TOKEN) == {
+        "id": "builder",
         "type": "SUPERVISOR",
         "token": AGENT_TOKEN,
     }
 
 
 def test_agent_add_without_a_token(good):
-    assert good("agent", "add", "ada", "--type", "WORKER", "--no-token") == {
-        "id": "ada",
+    assert good("agent", "add", "builder", "--type", "WORKER", "--no-token") == {
+        "id": "builder",
         "type": "WORKER",
         "token": None,
     }
 
 
 def test_agent_add_makes_a_worker_unless_told_otherwise_and_takes_any_case(good):
-    assert good("agent", "add", "ada", "--no-token")["type"] == "WORKER"
-    assert good("agent", "add", "bob", "--type", "orchestrator", "--no-token")["type"] == "ORCHESTRATOR"
+    assert good("agent", "add", "builder", "--no-token")["type"] == "WORKER"
+    assert good("agent", "add", "tester", "--type", "orchestrator", "--no-token")["type"] == "ORCHESTRATOR"
 
 
 def test_agent_show_prints_what_is_known(good):
     good("agent", "add", "boss", "--type", "SUPERVISOR", "--no-token")
-    good("agent", "add", "ada", "--supervisor", "boss", "--no-token")
+    good("agent", "add", "builder", "--supervisor", "boss", "--no-token")
     expected = {
-        "id": "ada",
+        "id": "builder",
         "type": "WORKER",
         "state": "IDLE",
         "supervisor": "boss",
         "lastActiveAt": TIME,
         "retiredAt": None,
     }
-    assert like(good("agent", "show", "ada"), lastActiveAt=TIME) == expected
+    assert like(good("agent", "show", "builder"), lastActiveAt=TIME) == expected
 
 
 def test_agent_retire_prints_when(good):
-    good("agent", "add", "ada")
-    assert like(good("agent", "retire", "ada"), lastActiveAt=TIME, retiredAt=TIME) == {
-        "id": "ada",
+    good("agent", "add", "builder")
+    assert like(good("agent", "retire", "builder"), lastActiveAt=TIME, retiredAt=TIME) == {
+        "id": "builder",
         "type": "WORKER",
         "state": "RETIRED",
         "supervisor": None,
         "lastActiveAt": TIME,
         "retiredAt": TIME,
     }
-    assert good("agent", "show", "ada")["state"] == "RETIRED"
+    assert good("agent", "show", "builder")["state"] == "RETIRED"
 
 
 def test_agent_list_prints_those_who_have_not_retired(good):
-    for name in ("cid", "ada", "bob"):
+    for name in ("cid", "builder", "tester"):
         good("agent", "add", name, "--no-token")
-    good("agent", "retire", "bob")
-    assert [agent["id"] for agent in good("agent", "list")] == ["ada", "cid", "local"]
+    good("agent", "retire", "tester")
+    assert [agent["id"] for agent in good("agent", "list")] == ["builder", "cid", "local"]
     assert set(good("agent", "list")[0]) == {"id", "type", "state", "supervisor", "lastActiveAt", "retiredAt"}
 
 
@@ -135,34 +135,34 @@ USER_TOKEN = r"eyJ[\w-]+\.[\w-]+\.[\w-]+"
 
 
 def test_user_add_prints_its_id_and_a_token(good):
-    assert like(good("user", "add", "eve@example.com"), token=USER_TOKEN) == {
-        "id": "eve@example.com",
+    assert like(good("user", "add", "guest@example.com"), token=USER_TOKEN) == {
+        "id": "guest@example.com",
         "token": USER_TOKEN,
     }
 
 
 def test_user_list_prints_their_ids(good):
     assert good("user", "list") == []
-    good("user", "add", "eve")
-    assert good("user", "list") == [{"id": "eve"}]
+    good("user", "add", "guest")
+    assert good("user", "list") == [{"id": "guest"}]
 
 
 # --- tokens ---
 
 
 def test_token_issue_for_an_agent(good):
-    good("agent", "add", "ada", "--no-token")
-    assert like(good("token", "issue", "--agent", "ada"), id=TOKEN_ID, token=AGENT_TOKEN) == {
+    good("agent", "add", "builder", "--no-token")
+    assert like(good("token", "issue", "--agent", "builder"), id=TOKEN_ID, token=AGENT_TOKEN) == {
         "id": TOKEN_ID,
         "token": AGENT_TOKEN,
         "expiresAt": None,
     }
-    assert like(good("token", "issue", "--agent", "ada", "--ttl", "1h"), expiresAt=TIME)["expiresAt"] == TIME
+    assert like(good("token", "issue", "--agent", "builder", "--ttl", "1h"), expiresAt=TIME)["expiresAt"] == TIME
 
 
 def test_token_issue_for_a_user(good):
-    good("user", "add", "eve")
-    issued = good("token", "issue", "--user", "eve", "--ttl", "30m")
+    good("user", "add", "guest")
+    issued = good("token", "issue", "--user", "guest", "--ttl", "30m")
     assert like(issued, id=TOKEN_ID, token=USER_TOKEN, expiresAt=TIME) == {
         "id": TOKEN_ID,
         "token": USER_TOKEN,
@@ -171,12 +171,12 @@ def test_token_issue_for_a_user(good):
 
 
 def test_token_list_shows_no_secret(good):
-    secret = good("agent", "add", "ada")["token"]
+    secret = good("agent", "add", "builder")["token"]
     (listed,) = good("token", "list")
     assert like(listed, id=TOKEN_ID, createdAt=TIME) == {
         "id": TOKEN_ID,
         "kind": "agent",
-        "owner": "ada",
+        "owner": "builder",
         "createdAt": TIME,
         "expiresAt": None,
         "revokedAt": None,
@@ -185,7 +185,7 @@ def test_token_list_shows_no_secret(good):
 
 
 def test_token_revoke_prints_when(good):
-    good("agent", "add", "ada")
+    good("agent", "add", "builder")
     (listed,) = good("token", "list")
     assert like(good("token", "revoke", listed["id"]), revokedAt=TIME) == listed | {"revokedAt": TIME}
     assert good("token", "list")[0]["revokedAt"] is not None
@@ -202,14 +202,14 @@ def test_call_prints_the_answer_in_lines_or_in_one(run, good):
 
 
 def test_call_takes_arguments_and_acts_as_somebody(good, project):
-    good("agent", "add", "ada", "--no-token")
-    answer = good("call", "factory", LOG_DECISION, json.dumps(DECISION), "--as", "ada")
+    good("agent", "add", "builder", "--no-token")
+    answer = good("call", "factory", LOG_DECISION, json.dumps(DECISION), "--as", "builder")
     assert like(answer["data"], logId=r"log-\d+", timestamp=TIME) == {"logId": r"log-\d+", "timestamp": TIME}
     floor = Shopfloor(Settings(project=project))
     rows = floor.floor.look(lambda work: work.decisions.page(limit=10))
     floor.close()
     assert {(entry.subject, entry.actor) for entry in rows if entry.kind != "manual"} == {
-        ("agent:ada", "operator:operator")
+        ("agent:builder", "operator:operator")
     }
 
 
@@ -235,13 +235,13 @@ def test_tools_lists_them_with_their_schemas(good):
         ((), ("agent", "list"), r"id +type +state +supervisor +lastActiveAt +retiredAt\nlocal +SUPERVISOR +IDLE +- .*"),
         ((), ("user", "list"), r"There are no users yet: shopfloor user add NAME"),
         ((), ("token", "list"), r"There are no tokens yet: shopfloor token issue --agent NAME"),
-        ((), ("agent", "add", "ada"), rf"ada \(WORKER\)\n{AGENT_TOKEN}"),
-        ((), ("agent", "add", "ada", "--no-token"), r"ada \(WORKER\)"),
-        ((), ("user", "add", "eve"), rf"eve\n{USER_TOKEN}"),
-        (("agent", "add", "ada"), ("agent", "show", "ada"), r"id +ada\ntype +WORKER\n(.*\n)*.*"),
-        (("agent", "add", "ada"), ("agent", "retire", "ada"), r"ada has retired"),
-        (("agent", "add", "ada"), ("token", "issue", "--agent", "ada"), AGENT_TOKEN),
-        (("agent", "add", "ada"), ("token", "list"), rf"id +kind .*\n{TOKEN_ID} +agent +ada .*"),
+        ((), ("agent", "add", "builder"), rf"builder \(WORKER\)\n{AGENT_TOKEN}"),
+        ((), ("agent", "add", "builder", "--no-token"), r"builder \(WORKER\)"),
+        ((), ("user", "add", "guest"), rf"guest\n{USER_TOKEN}"),
+        (("agent", "add", "builder"), ("agent", "show", "builder"), r"id +builder\ntype +WORKER\n(.*\n)*.*"),
+        (("agent", "add", "builder"), ("agent", "retire", "builder"), r"builder has retired"),
+        (("agent", "add", "builder"), ("token", "issue", "--agent", "builder"), AGENT_TOKEN),
+        (("agent", "add", "builder"), ("token", "list"), rf"id +kind .*\n{TOKEN_ID} +agent +builder .*"),
         (
             (),
             ("tools",),
@@ -259,7 +259,7 @@ def test_without_json_a_command_prints_what_a_person_reads(run, before, command,
 
 def test_a_name_cannot_steer_the_terminal(run, project):
     with Shopfloor(Settings(project=project)) as floor:
-        floor.floor.administer(lambda work: work.people.add("eve\x1b[2J", work.now))
+        floor.floor.administer(lambda work: work.people.add("guest\x1b[2J", work.now))
     _, out, _ = run("user", "list")
     assert "\x1b" not in out
 
@@ -275,9 +275,9 @@ def test_a_name_cannot_steer_the_terminal(run, project):
         (("agent", "add"), 2, "Missing argument 'name'"),
         (("agent", "add", "a b"), 1, "shopfloor: An agent's name has 1 to 64 letters"),
         (("agent", "add", "local"), 1, "shopfloor: The name 'local' is taken; choose another"),
-        (("agent", "add", "ada", "--type", "BOSS"), 1, "shopfloor: There is no agent type 'BOSS'"),
-        (("agent", "add", "ada", "--supervisor", "ghost"), 1, "shopfloor: Agent 'ghost' does not exist."),
-        (("agent", "add", "ada", "--nope"), 2, "No such option: --nope"),
+        (("agent", "add", "builder", "--type", "BOSS"), 1, "shopfloor: There is no agent type 'BOSS'"),
+        (("agent", "add", "builder", "--supervisor", "ghost"), 1, "shopfloor: Agent 'ghost' does not exist."),
+        (("agent", "add", "builder", "--nope"), 2, "No such option: --nope"),
         (("agent", "show", "ghost"), 1, "shopfloor: Agent 'ghost' does not exist."),
         (("agent", "retire", "ghost"), 1, "shopfloor: Agent 'ghost' does not exist."),
         (("agent", "retire", "local"), 1, "shopfloor: The built-in agent 'local' cannot retire"),
@@ -360,26 +360,28 @@ def test_a_store_of_a_later_version_is_refused(run, project):
 
 
 def test_a_flag_the_environment_and_the_folder_lead_to_the_same_floor(good, project, monkeypatch, tmp_path_factory):
-    good("agent", "add", "ada", "--no-token")
+    good("agent", "add", "builder", "--no-token")
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     monkeypatch.chdir(elsewhere)
     assert [agent["id"] for agent in good("agent", "list")] == ["local"]
-    assert good("agent", "show", "ada", "--project", str(project))["id"] == "ada"
-    assert good("agent", "show", "ada", "--data", str(project / ".shopfloor"))["id"] == "ada"
-    assert good("agent", "show", "ada", "--database", f"sqlite://{project}/.shopfloor/shopfloor.db")["id"] == "ada"
+    assert good("agent", "show", "builder", "--project", str(project))["id"] == "builder"
+    assert good("agent", "show", "builder", "--data", str(project / ".shopfloor"))["id"] == "builder"
+    assert (
+        good("agent", "show", "builder", "--database", f"sqlite://{project}/.shopfloor/shopfloor.db")["id"] == "builder"
+    )
     monkeypatch.setenv("SHOPFLOOR_PROJECT", str(project))
-    assert good("agent", "show", "ada")["id"] == "ada"
+    assert good("agent", "show", "builder")["id"] == "builder"
 
 
 def test_workspaces_are_apart(good):
-    good("agent", "add", "ada", "--no-token")
+    good("agent", "add", "builder", "--no-token")
     assert [agent["id"] for agent in good("agent", "list", "--workspace", "other")] == ["local"]
 
 
 def test_a_command_works_beside_a_floor_at_work(good, project):
     with Shopfloor(Settings(project=project)) as floor:
-        token = good("agent", "add", "ada")["token"]
-        assert floor.agent("ada").type == "WORKER"
+        token = good("agent", "add", "builder")["token"]
+        assert floor.agent("builder").type == "WORKER"
         assert floor.floor.identity.needs_credential()
         (issued,) = good("token", "list")
         good("token", "revoke", issued["id"])

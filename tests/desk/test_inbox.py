@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from shopfloor.domain.actors import OPERATOR
 from shopfloor.repositories.work import Work
 from shopfloor.usecases import loops
-from tests.desk.conftest import Desk
+from tests.desk.conftest import Desk, cost, series
 from tests.workbench import until
 
 
-def _mail(desk: Desk, subject: str, who: str = "wim") -> str:
+def _mail(desk: Desk, subject: str, who: str = "builder") -> str:
     return str(desk.agent(who, "mcp__mail__send", toHuman=True, subject=subject, body=f"About {subject}")["mailId"])
 
 
@@ -27,8 +29,8 @@ def test_mail_waits_until_it_is_seen_to(desk: Desk) -> None:
 
 def test_a_mail_is_passed_on_with_a_note(desk: Desk) -> None:
     number = _mail(desk, "Who knows this?")
-    desk("inbox_delegate", mailId=number, agentId="ada", note="Please look")
-    got = desk.agent("ada", "mcp__mail__list_inbox")["mails"][0]
+    desk("inbox_delegate", mailId=number, agentId="lead", note="Please look")
+    got = desk.agent("lead", "mcp__mail__list_inbox")["mails"][0]
     assert got["subject"] == "Fwd: Who knows this?"
     assert "Please look" in got["body"]
     assert "About Who knows this?" in got["body"]
@@ -37,10 +39,10 @@ def test_a_mail_is_passed_on_with_a_note(desk: Desk) -> None:
 
 def test_a_question_passed_on_stays_open(desk: Desk) -> None:
     asked = desk.agent(
-        "wim", "mcp__mail__ask", subject="Which?", body="Red or blue", options=["red", "blue"], timeoutSeconds=0
+        "builder", "mcp__mail__ask", subject="Which?", body="Red or blue", options=["red", "blue"], timeoutSeconds=0
     )
     number = asked["ticket"]
-    desk("inbox_delegate", mailId=number, agentId="ada")
+    desk("inbox_delegate", mailId=number, agentId="lead")
     assert desk("inbox_waiting")["mails"][0]["question"]["state"] == "OPEN"
     assert desk.refusal("inbox_answer", mailId=number, answer="green") == "The answer must be one of: red, blue"
     desk("inbox_answer", mailId=number, answer="blue")
@@ -61,7 +63,7 @@ def test_a_muted_sender_is_out_of_sight_altogether(desk: Desk) -> None:
     number = _mail(desk, "One")
     desk("inbox_mute", mailId=number, sender=True)
     _mail(desk, "Two")
-    kept = _mail(desk, "Three", "wyn")
+    kept = _mail(desk, "Three", "tester")
     assert [mail["id"] for mail in desk("inbox_waiting")["mails"]] == [kept]
 
 
@@ -88,5 +90,44 @@ def test_what_a_run_asks_is_decided_here(desk: Desk) -> None:
 
 
 def test_a_person_writes_to_an_agent(desk: Desk) -> None:
-    desk("inbox_write", agentId="wim", subject="Stop", body="Wait for me")
-    assert desk.agent("wim", "mcp__mail__list_inbox")["mails"][0]["subject"] == "Stop"
+    desk("inbox_write", agentId="builder", subject="Stop", body="Wait for me")
+    assert desk.agent("builder", "mcp__mail__list_inbox")["mails"][0]["subject"] == "Stop"
+
+
+def test_what_is_muted_does_not_count_as_waiting(desk: Desk) -> None:
+    number = _mail(desk, "Noise")
+    _mail(desk, "News", "tester")
+    assert desk("inbox_count") == {"waiting": 2, "moreWaiting": False}
+    desk("inbox_mute", mailId=number)
+    assert desk("inbox_count")["waiting"] == 1
+    desk("inbox_unmute", what="thread:1")
+    desk("inbox_mute", mailId=number, sender=True)
+    assert desk("inbox_count")["waiting"] == 1
+
+
+@pytest.mark.parametrize("many", [10_000, pytest.param(100_000, marks=pytest.mark.long)])
+def test_an_inbox_of_many_mails_opens_as_fast_as_one_of_a_thousand(desk: Desk, many: int) -> None:
+    def fill(many: int) -> None:
+        desk.floor.execute(
+            "INSERT INTO mail (workspace, sender, sender_type, subject, body, importance, created_at)"
+            f" SELECT 1, 'agent:builder', 'WORKER', 'Mail ' || i, 'Words', 'normal', i FROM ({series(desk)}) AS numbers",
+            many=many,
+        )
+        desk.floor.execute(
+            "INSERT INTO receipt (workspace, recipient, mail, wanted) SELECT 1, 'human', id, 0 FROM mail"
+            " WHERE id NOT IN (SELECT mail FROM receipt)"
+        )
+        if desk.engine == "postgres":
+            desk.floor.execute("ANALYZE mail")
+            desk.floor.execute("ANALYZE receipt")
+
+    looks: list[tuple[str, dict[str, object]]] = [
+        ("inbox_waiting", {}), ("inbox_waiting", {"includeDone": True}), ("inbox_count", {}), ("floor_overview", {}),
+    ]  # fmt: skip
+    fill(1000)
+    before = [cost(desk, tool, **given) for tool, given in looks]
+    fill(many)
+    after = [cost(desk, tool, **given) for tool, given in looks]
+    for look, short, long in zip(looks, before, after, strict=True):
+        assert long < 4 * short + 0.02, (look, short, long)
+    assert desk("inbox_count") == {"waiting": 500, "moreWaiting": True}

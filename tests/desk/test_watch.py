@@ -35,11 +35,13 @@ def floor(tmp_path: Path) -> Iterator[Shopfloor]:
 
 
 def _populate(floor: Shopfloor) -> None:
-    for name in ("wim", "wyn"):
+    for name in ("builder", "tester"):
         floor.hire(name, "WORKER", None, with_token=False)
-    floor.call("factory", "mcp__mail__send", {"toHuman": True, "subject": "[bold]News[/]\x1b[31m", "body": "x"}, "wim")
+    floor.call(
+        "factory", "mcp__mail__send", {"toHuman": True, "subject": "[bold]News[/]\x1b[31m", "body": "x"}, "builder"
+    )
     ask = {"subject": "Which?", "body": "Red or blue", "options": ["red", "blue"], "timeoutSeconds": 0}
-    floor.call("factory", "mcp__mail__ask", ask, "wim")
+    floor.call("factory", "mcp__mail__ask", ask, "builder")
 
     def run(work: Work) -> None:
         loops.create(work, "night", spec="s", project=".", options='{"iterations": 5}')
@@ -78,12 +80,12 @@ async def test_it_shows_floor_inbox_and_loops(floor: Shopfloor) -> None:
     app = _watch(floor)
     async with app.run_test(size=(120, 32)) as pilot:
         await _settled(pilot)
-        assert [row[0] for row in _rows(app, "agents")] == ["wim", "wyn"]
+        assert [row[0] for row in _rows(app, "agents")] == ["builder", "tester"]
         assert _rows(app, "runs")[0][:3] == ["night", "active", "0 of 5"]
         assert _rows(app, "inbox") == [
             ["night", "permission", "May I run make?"],
-            ["wim", "question", "Which?"],
-            ["wim", "mail", "[bold]News[/]�[31m"],
+            ["builder", "question", "Which?"],
+            ["builder", "mail", "[bold]News[/]�[31m"],
         ]
         assert "3 wait for you" in app.sub_title
 
@@ -94,7 +96,7 @@ async def test_a_permission_and_a_question_are_answered_by_number_or_word(floor:
         await _settled(pilot)
         await pilot.press("a", "2", "enter")
         await _settled(pilot)
-        assert _rows(app, "inbox")[0][0] == "wim"
+        assert _rows(app, "inbox")[0][0] == "builder"
         await pilot.press("a", *"blue", "enter")
         await _settled(pilot)
         assert [row[1] for row in _rows(app, "inbox")] == ["mail"]
@@ -150,16 +152,16 @@ async def test_an_agent_gets_a_message_and_escape_forgets_one(floor: Shopfloor) 
         await pilot.press("s", *"never", "escape")
         await _settled(pilot)
         assert not app.query_one("#line", Input).has_class("asking")
-    inbox = away(lambda: floor.call("factory", "mcp__mail__list_inbox", {}, "wyn"))["data"]["mails"]
+    inbox = away(lambda: floor.call("factory", "mcp__mail__list_inbox", {}, "tester"))["data"]["mails"]
     assert [mail["subject"] for mail in inbox] == ["hello"]
 
 
 RECORDED: dict[str, dict[str, Any]] = {
     "floor_overview": {
         "agents": [
-            {"id": "kai", "state": "silent", "task": 7, "taskTitle": "Payment step", "epic": 1},
-            {"id": "wim", "state": "working", "task": 4, "taskTitle": "Address form", "epic": 1},
-            {"id": "ada", "state": "idle", "task": None, "taskTitle": None, "epic": None},
+            {"id": "mender", "state": "silent", "task": 7, "taskTitle": "Payment step", "epic": 1},
+            {"id": "builder", "state": "working", "task": 4, "taskTitle": "Address form", "epic": 1},
+            {"id": "lead", "state": "idle", "task": None, "taskTitle": None, "epic": None},
         ],
         "runs": [{"run": "night", "state": "active", "wanted": "go", "iteration": 3, "iterations": 50, "elapsed": 312}],
         "counts": {"failed": 0, "silent": 1, "waiting": 0, "working": 1, "idle": 1},
@@ -169,9 +171,9 @@ RECORDED: dict[str, dict[str, Any]] = {
             {"request": 1, "run": "night", "kind": "permission", "question": "May I run make?", "options": ["allow", "deny"]}
         ],
         "mails": [
-            {"id": "mail-2", "from": "wim", "subject": "Which provider first?", "body": "Both work.",
+            {"id": "mail-2", "from": "builder", "subject": "Which provider first?", "body": "Both work.",
              "question": {"state": "OPEN", "options": ["cheap", "fast"]}},
-            {"id": "mail-1", "from": "ada", "subject": "Half is done", "body": "Nothing is blocked."},
+            {"id": "mail-1", "from": "lead", "subject": "Half is done", "body": "Nothing is blocked."},
         ],
     },
 }  # fmt: skip

@@ -45,7 +45,7 @@ PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----"
         ("AKIAIOSFODNN7EXAMPLE", "***"),
         ("AIzaSyA0123456789012345678901234567890-", "***"),
         ("postgres://user:hunter2@host/db", "postgres://***@host/db"),
-        ('{"password": "hunter2", "user": "eve"}', '{"password":"***","user":"eve"}'),
+        ('{"password": "hunter2", "user": "guest"}', '{"password":"***","user":"guest"}'),
         ('[{"apiKey": "x"}]', '[{"apiKey":"***"}]'),
     ],
 )

@@ -83,16 +83,16 @@ def test_after_five_minutes_it_is_told_again_however_often_it_came_meanwhile(flo
 
 
 def test_another_agent_tool_or_code_is_another_failure(floor):
-    floor.hire("ada", "WORKER", with_token=False)
+    floor.hire("builder", "WORKER", with_token=False)
     fail(floor, RuntimeError("a"))
-    fail(floor, RuntimeError("b"), caller="ada")
+    fail(floor, RuntimeError("b"), caller="builder")
     fail(floor, RuntimeError("c"), tool="fetch")
     floor.tools.failures = [busy() for _ in range(4)]
     floor.call("bench", "note", {"text": "x"})
     assert [(row[0], row[1], row[2], row[4]) for row in told(floor)] == [
         ("agent:local", "note", "TRANSIENT_ERROR", 1),
         ("agent:local", "fetch", "INTERNAL_ERROR", 1),
-        ("agent:ada", "note", "INTERNAL_ERROR", 1),
+        ("agent:builder", "note", "INTERNAL_ERROR", 1),
         ("agent:local", "note", "INTERNAL_ERROR", 1),
     ]
 

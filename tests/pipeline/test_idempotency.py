@@ -15,7 +15,7 @@ HELLO = {"text": "hello"}
 
 @pytest.fixture
 def token(floor):
-    return floor.hire("ada", "WORKER", with_token=True)[1]
+    return floor.hire("builder", "WORKER", with_token=True)[1]
 
 
 @pytest.fixture
@@ -76,16 +76,16 @@ def test_another_key_is_another_call(floor, send):
 
 
 def test_keys_belong_to_their_callers(floor, send):
-    bob = floor.hire("bob", "WORKER", with_token=True)[1]
-    assert [send().call.replayed, send(token=bob).call.replayed] == [False, False]
+    tester = floor.hire("tester", "WORKER", with_token=True)[1]
+    assert [send().call.replayed, send(token=tester).call.replayed] == [False, False]
     assert floor.traces() == ["hello", "hello"]
 
 
 def test_as_whom_the_operator_acts_counts_not_that_it_is_the_operator(floor):
-    floor.hire("ada", "WORKER", with_token=False)
-    floor.ask("note", HELLO, key="k-1", claim="ada")
+    floor.hire("builder", "WORKER", with_token=False)
+    floor.ask("note", HELLO, key="k-1", claim="builder")
     assert floor.ask("note", HELLO, key="k-1").call.replayed is False
-    assert floor.ask("note", HELLO, key="k-1", claim="ada").call.replayed is True
+    assert floor.ask("note", HELLO, key="k-1", claim="builder").call.replayed is True
 
 
 @pytest.mark.parametrize("error", [wrong_state(), RuntimeError("no")])
@@ -160,7 +160,7 @@ def test_an_answer_is_kept_for_a_day(floor, send):
 
 def test_another_replica_knows_the_answer(opened, send):
     first = send()
-    token = opened().issue_token(agent="ada")[1]
+    token = opened().issue_token(agent="builder")[1]
     again = opened().ask("note", HELLO, key="k-1", token=token)
     assert (again.body, again.call.replayed) == (first.body, True)
 

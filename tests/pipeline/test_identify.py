@@ -27,22 +27,22 @@ def who(floor, token=None, **more):
 
 
 @pytest.fixture
-def ada(floor):
-    return floor.hire("ada", "WORKER", with_token=True)[1]
+def builder(floor):
+    return floor.hire("builder", "WORKER", with_token=True)[1]
 
 
-def test_a_token_is_a_prefix_a_public_id_and_a_long_secret(ada):
-    assert re.fullmatch(r"sfa_[a-km-np-z2-9]{12}_[A-Za-z0-9_-]{43}", ada)
+def test_a_token_is_a_prefix_a_public_id_and_a_long_secret(builder):
+    assert re.fullmatch(r"sfa_[a-km-np-z2-9]{12}_[A-Za-z0-9_-]{43}", builder)
 
 
 def test_each_kind_of_token_shows_what_it_is():
     assert [mint(kind)[0][:4] for kind in (Kind.AGENT, Kind.OPERATOR, Kind.RUN)] == ["sfa_", "sfo_", "sfr_"]
 
 
-def test_only_a_digest_of_the_secret_is_stored(floor, ada):
-    id, secret = ada[4:].split("_", 1)
+def test_only_a_digest_of_the_secret_is_stored(floor, builder):
+    id, secret = builder[4:].split("_", 1)
     ((kind, owner, digest),) = floor.rows("SELECT kind, owner, digest FROM token WHERE id = :id", id=id)
-    assert (kind, owner, bytes(digest)) == ("agent", "ada", hashlib.sha256(secret.encode()).digest())
+    assert (kind, owner, bytes(digest)) == ("agent", "builder", hashlib.sha256(secret.encode()).digest())
     for (table,) in floor.rows(_TABLES[floor.floor.works.store.engine]):
         assert secret not in str(floor.rows(f"SELECT * FROM {table}"))
 
@@ -53,12 +53,12 @@ _TABLES = {
 }
 
 
-def test_the_token_says_who_calls(floor, ada):
-    assert who(floor, ada) == "ada"
+def test_the_token_says_who_calls(floor, builder):
+    assert who(floor, builder) == "builder"
 
 
-def test_anything_that_is_no_token_of_ours_is_refused(floor, ada):
-    _, id, secret = ada.split("_", 2)
+def test_anything_that_is_no_token_of_ours_is_refused(floor, builder):
+    _, id, secret = builder.split("_", 2)
     forged = [
         f"sfo_{id}_{secret}",
         f"sfr_{id}_{secret}",
@@ -77,56 +77,56 @@ def test_anything_that_is_no_token_of_ours_is_refused(floor, ada):
         "a.b.c",
         "\x00",
         "",
-        ada.encode().hex(),
+        builder.encode().hex(),
     ]
     assert {who(floor, token) for token in forged} <= {NOT_VALID, "The token is not valid"}
 
 
-def test_a_revoked_token_opens_nothing_from_then_on(floor, ada):
-    assert who(floor, ada) == "ada"
+def test_a_revoked_token_opens_nothing_from_then_on(floor, builder):
+    assert who(floor, builder) == "builder"
     (issued,) = floor.tokens()
     assert floor.revoke_token(issued.id).revoked_at is not None
-    assert who(floor, ada) == NOT_VALID
+    assert who(floor, builder) == NOT_VALID
 
 
-def test_revoking_one_token_leaves_the_others(floor, ada):
-    _, second = floor.issue_token(agent="ada")
-    floor.revoke_token(ada.split("_")[1])
-    assert (who(floor, ada), who(floor, second)) == (NOT_VALID, "ada")
+def test_revoking_one_token_leaves_the_others(floor, builder):
+    _, second = floor.issue_token(agent="builder")
+    floor.revoke_token(builder.split("_")[1])
+    assert (who(floor, builder), who(floor, second)) == (NOT_VALID, "builder")
 
 
 def test_an_expired_token_opens_nothing(floor):
-    floor.hire("ada", "WORKER", with_token=False)
-    issued, token = floor.issue_token(agent="ada", lifetime=HOUR)
+    floor.hire("builder", "WORKER", with_token=False)
+    issued, token = floor.issue_token(agent="builder", lifetime=HOUR)
     assert issued.expires_at - issued.created_at == HOUR
     floor.pass_time(HOUR - 5 * SECOND)
-    assert who(floor, token) == "ada"
+    assert who(floor, token) == "builder"
     floor.pass_time(5 * SECOND)
     floor.floor.identity.forget()
     assert who(floor, token) == NOT_VALID
 
 
-def test_a_retired_agent_opens_nothing_and_gets_no_new_token(floor, ada):
-    floor.retire("ada")
-    assert who(floor, ada) == NOT_VALID
+def test_a_retired_agent_opens_nothing_and_gets_no_new_token(floor, builder):
+    floor.retire("builder")
+    assert who(floor, builder) == NOT_VALID
     floor.execute("UPDATE token SET revoked_at = NULL")
     floor.floor.identity.forget()
-    assert who(floor, ada) == "The agent 'ada' has retired"
+    assert who(floor, builder) == "The agent 'builder' has retired"
 
 
-def test_a_token_of_another_workspace_is_not_known_here(floor, opened, ada):
+def test_a_token_of_another_workspace_is_not_known_here(floor, opened, builder):
     other = opened(settings={"workspace": "other"})
-    other.hire("ada", "SUPERVISOR", with_token=True)
-    assert who(other, ada) == NOT_VALID
-    user = floor.add_user("eve")[1]
+    other.hire("builder", "SUPERVISOR", with_token=True)
+    assert who(other, builder) == NOT_VALID
+    user = floor.add_user("guest")[1]
     assert other.ask("look", token=user).body["message"] == "The token is not valid"
 
 
-def test_another_type_counts_from_the_next_call_on(floor, ada):
-    assert floor.ask(STATUS, toolset="factory", token=ada).body["data"]["type"] == "WORKER"
-    floor.execute("UPDATE agent SET type = 'SUPERVISOR' WHERE name = 'ada'")
+def test_another_type_counts_from_the_next_call_on(floor, builder):
+    assert floor.ask(STATUS, toolset="factory", token=builder).body["data"]["type"] == "WORKER"
+    floor.execute("UPDATE agent SET type = 'SUPERVISOR' WHERE name = 'builder'")
     floor.floor.identity.forget()
-    assert floor.ask(STATUS, toolset="factory", token=ada).call.caller.role == "SUPERVISOR"
+    assert floor.ask(STATUS, toolset="factory", token=builder).call.caller.role == "SUPERVISOR"
 
 
 # --- open until the first credential, then closed for good ---
@@ -145,15 +145,15 @@ def test_on_an_open_floor_any_agent_may_be_named(floor):
 @on_sqlite
 @pytest.mark.parametrize("first", ["agent token", "user", "user token"])
 def test_the_first_credential_closes_the_floor(floor, first):
-    floor.hire("ada", "WORKER", with_token=False)
+    floor.hire("builder", "WORKER", with_token=False)
     assert who(floor) == "local"
     if first == "agent token":
-        floor.issue_token(agent="ada")
+        floor.issue_token(agent="builder")
     elif first == "user":
-        floor.add_user("eve")
+        floor.add_user("guest")
     else:
-        floor.execute("INSERT INTO person (workspace, name, created_at) SELECT id, 'eve', 0 FROM workspace")
-        floor.issue_token(user="eve")
+        floor.execute("INSERT INTO person (workspace, name, created_at) SELECT id, 'guest', 0 FROM workspace")
+        floor.issue_token(user="guest")
     assert who(floor) == NO_CREDENTIAL
 
 
@@ -161,9 +161,9 @@ def test_a_wrong_token_is_refused_on_an_open_floor_too(floor):
     assert who(floor, "sfa_aaaaaaaaaaaa_bbbb") == NOT_VALID
 
 
-def test_closed_is_closed_for_good(floor, opened, ada):
-    floor.revoke_token(ada.split("_")[1])
-    floor.retire("ada")
+def test_closed_is_closed_for_good(floor, opened, builder):
+    floor.revoke_token(builder.split("_")[1])
+    floor.retire("builder")
     floor.execute("DELETE FROM token")
     assert who(floor) == NO_CREDENTIAL
     assert who(opened()) == NO_CREDENTIAL
@@ -171,16 +171,16 @@ def test_closed_is_closed_for_good(floor, opened, ada):
 
 def test_another_process_that_issues_the_first_credential_closes_this_floor_at_once(floor, opened):
     assert who(floor) == "local"
-    opened().hire("ada", "WORKER", with_token=True)
+    opened().hire("builder", "WORKER", with_token=True)
     assert who(floor) == NO_CREDENTIAL
 
 
 def test_an_agent_without_a_token_does_not_close_it(floor):
-    floor.hire("ada", "WORKER", with_token=False)
+    floor.hire("builder", "WORKER", with_token=False)
     assert who(floor) == "local"
 
 
-def test_each_workspace_is_closed_by_its_own_credential(floor, opened, ada):
+def test_each_workspace_is_closed_by_its_own_credential(floor, opened, builder):
     assert who(opened(settings={"workspace": "other"})) == "local"
 
 
@@ -205,36 +205,36 @@ def test_a_file_whose_token_does_not_work_is_written_anew(floor):
     assert who(floor, operator_token(floor.floor)) == "local"
 
 
-def test_the_operators_token_is_not_among_those_that_are_listed(floor, ada):
+def test_the_operators_token_is_not_among_those_that_are_listed(floor, builder):
     operator_token(floor.floor)
-    assert [token.owner for token in floor.tokens()] == ["ada"]
+    assert [token.owner for token in floor.tokens()] == ["builder"]
 
 
-def test_the_operator_acts_as_any_agent_and_the_log_names_both(floor, ada):
+def test_the_operator_acts_as_any_agent_and_the_log_names_both(floor, builder):
     token = operator_token(floor.floor)
-    assert [who(floor, token), who(floor, token, claim="ada")] == ["local", "ada"]
+    assert [who(floor, token), who(floor, token, claim="builder")] == ["local", "builder"]
     assert {(entry.subject, entry.actor) for entry in floor.log()} == {
         ("agent:local", "operator:operator"),
-        ("agent:ada", "operator:operator"),
+        ("agent:builder", "operator:operator"),
     }
 
 
 # --- what is remembered ---
 
 
-def test_what_another_process_revokes_is_refused_within_a_second(floor, opened, ada):
+def test_what_another_process_revokes_is_refused_within_a_second(floor, opened, builder):
     other = opened()
-    assert who(floor, ada) == "ada"
-    other.revoke_token(ada.split("_")[1])
+    assert who(floor, builder) == "builder"
+    other.revoke_token(builder.split("_")[1])
     if floor.floor.works.store.engine == "postgres":
-        until(lambda: who(floor, ada) == NOT_VALID)
-    assert who(floor, ada) == NOT_VALID
+        until(lambda: who(floor, builder) == NOT_VALID)
+    assert who(floor, builder) == NOT_VALID
 
 
-def test_even_without_any_hint_a_revoked_token_is_refused_within_a_second(floor, ada, monkeypatch):
+def test_even_without_any_hint_a_revoked_token_is_refused_within_a_second(floor, builder, monkeypatch):
     at = [0.0]
     monkeypatch.setattr(identify, "time", SimpleNamespace(monotonic=lambda: at[0]))
-    assert who(floor, ada) == "ada"
+    assert who(floor, builder) == "builder"
     floor.floor.works.store.write(lambda connection: connection.execute("UPDATE token SET revoked_at = 1"))
     at[0] = 0.9
-    assert who(floor, ada) == NOT_VALID
+    assert who(floor, builder) == NOT_VALID

@@ -12,8 +12,8 @@ from shopfloor.pipeline.limit import FEW, Windows, limit
 from shopfloor.toolkit import Waiting
 from tests.workbench import bare_call
 
-ADA = Principal(Kind.AGENT, "ada", "WORKER")
-BOB = Principal(Kind.AGENT, "bob", "WORKER")
+BUILDER = Principal(Kind.AGENT, "builder", "WORKER")
+TESTER = Principal(Kind.AGENT, "tester", "WORKER")
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ class Window:
             [limit(per_minute, lambda: self.now, self._works, self.hits.append)], lambda call: "served"
         )
 
-    def call(self, actor=ADA, tool="grep", waited=None):
+    def call(self, actor=BUILDER, tool="grep", waited=None):
         call = bare_call(tool)
         call.actor, call.waited, call.reference = actor, waited, 7
         try:
@@ -73,8 +73,8 @@ def test_a_refused_call_does_not_lengthen_the_wait(floor):
 
 def test_callers_and_tools_do_not_share_a_limit(floor):
     window = Window(floor, {"grep": 1, "read_file": 1})
-    assert [window.call(ADA), window.call(BOB), window.call(ADA, "read_file")] == ["served"] * 3
-    assert [window.call(ADA), window.call(BOB)] == [60, 60]
+    assert [window.call(BUILDER), window.call(TESTER), window.call(BUILDER, "read_file")] == ["served"] * 3
+    assert [window.call(BUILDER), window.call(TESTER)] == [60, 60]
 
 
 @pytest.mark.parametrize("limits", [{}, {"grep": 0}])
@@ -107,8 +107,8 @@ def test_many_callers_at_once_are_not_gone_through_at_every_call():
 
 def test_through_the_floor_the_refusal_says_how_long_to_wait(opened):
     floor = opened(settings={"rate_limits": {"mcp__agent__get_status": 2}})
-    floor.hire("ada", "WORKER", with_token=False)
-    answers = [floor.call("factory", "mcp__agent__get_status", {}, "ada") for _ in range(3)]
+    floor.hire("builder", "WORKER", with_token=False)
+    answers = [floor.call("factory", "mcp__agent__get_status", {}, "builder") for _ in range(3)]
     seconds = answers[2]["error"]["details"]["seconds"]
     assert [answer["success"] for answer in answers] == [True, True, False]
     assert 30 <= seconds <= 60
@@ -126,6 +126,6 @@ def test_through_the_floor_the_refusal_says_how_long_to_wait(opened):
 
 def test_another_caller_is_served_meanwhile(opened):
     floor = opened(settings={"rate_limits": {"look": 1}})
-    tokens = [floor.hire(name, "WORKER", with_token=True)[1] for name in ("ada", "bob")]
+    tokens = [floor.hire(name, "WORKER", with_token=True)[1] for name in ("builder", "tester")]
     assert [floor.ask("look", token=tokens[0]).error is None for _ in range(2)] == [True, False]
     assert floor.ask("look", token=tokens[1]).error is None

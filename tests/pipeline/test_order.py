@@ -65,7 +65,7 @@ def test_the_floor_composes_the_steps_in_the_order_of_the_design():
 
 def test_who_is_not_known_is_not_counted_and_not_logged(opened):
     floor = opened(settings={"rate_limits": {LOG_DECISION: 1}})
-    _, token = floor.hire("ada", "WORKER", with_token=True)
+    _, token = floor.hire("builder", "WORKER", with_token=True)
     for _ in range(3):
         assert floor.ask(LOG_DECISION, DECISION, toolset="factory").error.code == "PERMISSION_DENIED"
     assert floor.log() == []

@@ -92,20 +92,20 @@ def test_many_callers_at_once_each_leave_their_own_rows(floor):
 
 
 def test_an_agent_that_calls_was_there(floor):
-    floor.hire("ada", "WORKER", with_token=False)
+    floor.hire("builder", "WORKER", with_token=False)
     floor.pass_time(60 * SECOND)
-    before = floor.agent("ada").last_active_at
-    floor.call("bench", "note", {"text": "x"}, "ada")
-    assert floor.agent("ada").last_active_at >= before + 60 * SECOND
+    before = floor.agent("builder").last_active_at
+    floor.call("bench", "note", {"text": "x"}, "builder")
+    assert floor.agent("builder").last_active_at >= before + 60 * SECOND
 
 
 def test_an_agent_that_only_looks_was_there_too(floor):
-    floor.hire("ada", "WORKER", with_token=False)
+    floor.hire("builder", "WORKER", with_token=False)
     floor.pass_time(60 * SECOND)
-    before = floor.agent("ada").last_active_at
-    floor.call("factory", STATUS, {}, "ada")
+    before = floor.agent("builder").last_active_at
+    floor.call("factory", STATUS, {}, "builder")
     floor.floor.works.store.flush()
-    assert floor.agent("ada").last_active_at >= before + 60 * SECOND
+    assert floor.agent("builder").last_active_at >= before + 60 * SECOND
 
 
 @pytest.mark.parametrize("tool", ["note", "look", "fetch"])

@@ -22,7 +22,9 @@ def row(entry):
     return {key: value for key, value in asdict(entry).items() if key in FIXED}
 
 
-def expected(kind, subject="agent:ada", actor="operator:operator", toolset="bench", tool="note", context="{}", **more):
+def expected(
+    kind, subject="agent:builder", actor="operator:operator", toolset="bench", tool="note", context="{}", **more
+):
     words = {
         "invocation": (f"Invoked tool: {tool}", "Automatic tool invocation log"),
         "result": (f"Tool result: {tool}", "Automatic tool result log"),
@@ -45,22 +47,22 @@ def expected(kind, subject="agent:ada", actor="operator:operator", toolset="benc
 
 @pytest.fixture
 def token(floor):
-    return floor.hire("ada", "WORKER", with_token=True)[1]
+    return floor.hire("builder", "WORKER", with_token=True)[1]
 
 
 def test_a_call_that_writes_leaves_what_went_in_what_it_did_and_what_came_out(floor, token):
-    floor.call("bench", "note", {"text": "hello"}, "ada")
+    floor.call("bench", "note", {"text": "hello"}, "builder")
     rows = floor.log()
     assert [row(entry) for entry in rows] == [
         expected("invocation", context='{"text":"hello"}'),
-        expected("manual", actor="agent:ada", decision="hello", reasoning="left by a tool of the test"),
+        expected("manual", actor="agent:builder", decision="hello", reasoning="left by a tool of the test"),
         expected("result", context=json.dumps({"noted": "hello", "log": rows[1].id}, separators=(",", ":"))),
     ]
 
 
 @pytest.mark.parametrize("tool", ["look", "fetch"])
 def test_reading_and_reaching_out_leave_the_same_two_rows(floor, token, tool):
-    floor.call("bench", tool, {"text": "x"}, "ada")
+    floor.call("bench", tool, {"text": "x"}, "builder")
     rows = [row(entry) for entry in floor.log() if entry.kind != "manual"]
     assert rows[0] == expected("invocation", tool=tool, context='{"text":"x"}')
     assert rows[1] == expected("result", tool=tool, context=rows[1]["context"])
@@ -68,7 +70,7 @@ def test_reading_and_reaching_out_leave_the_same_two_rows(floor, token, tool):
 
 def test_a_refused_call_leaves_what_went_in_and_why_not(floor, token):
     floor.tools.failures = [wrong_state()]
-    floor.call("bench", "note", {"text": "x"}, "ada")
+    floor.call("bench", "note", {"text": "x"}, "builder")
     context = '{"message":"The agent holds no task","code":"INVALID_AGENT_STATE"}'
     assert [row(entry) for entry in floor.log()] == [
         expected("invocation", context='{"text":"x"}'),
@@ -78,7 +80,7 @@ def test_a_refused_call_leaves_what_went_in_and_why_not(floor, token):
 
 def test_a_failed_call_keeps_its_stack_for_people(floor, token):
     floor.tools.failures = [RuntimeError("the belt broke")]
-    floor.call("bench", "note", {"text": "x"}, "ada")
+    floor.call("bench", "note", {"text": "x"}, "builder")
     invocation, error = floor.log()
     assert row(error) == expected(
         "error", context='{"message":"RuntimeError: the belt broke","code":"INTERNAL_ERROR"}', code="INTERNAL_ERROR"
@@ -100,7 +102,7 @@ def test_a_refusal_has_no_stack(floor):
         ("nope", {}, None, "TOOL_NOT_FOUND", "Tool 'nope' does not exist."),
         ("forbidden", {}, None, "PERMISSION_DENIED", "Tool 'forbidden' is not allowed for agent type 'WORKER'"),
         ("note", {}, None, "INVALID_INPUT", "'text' is required"),
-        ("note", {"text": "x"}, "boss", "PERMISSION_DENIED", "The credential belongs to 'ada', not to 'boss'"),
+        ("note", {"text": "x"}, "boss", "PERMISSION_DENIED", "The credential belongs to 'builder', not to 'boss'"),
     ],
 )
 def test_whatever_is_refused_is_logged_under_who_really_called(floor, token, tool, input, claim, code, message):
@@ -108,8 +110,8 @@ def test_whatever_is_refused_is_logged_under_who_really_called(floor, token, too
     assert answer.body == {"error": code, "message": message}
     context = json.dumps({"message": message, "code": code}, separators=(",", ":"))
     assert [row(entry) for entry in floor.log()] == [
-        expected("invocation", actor="agent:ada", tool=tool, context=json.dumps(input, separators=(",", ":"))),
-        expected("error", actor="agent:ada", tool=tool, context=context, code=code),
+        expected("invocation", actor="agent:builder", tool=tool, context=json.dumps(input, separators=(",", ":"))),
+        expected("error", actor="agent:builder", tool=tool, context=context, code=code),
     ]
 
 
@@ -123,7 +125,7 @@ def test_the_manual_kind_is_what_the_agent_wrote(floor, token):
     (manual,) = [entry for entry in floor.log() if entry.kind == "manual"]
     assert row(manual) == expected(
         "manual",
-        actor="agent:ada",
+        actor="agent:builder",
         toolset="factory",
         tool=LOG_DECISION,
         decision=DECISION["title"],
@@ -139,7 +141,7 @@ def test_a_row_tells_how_long_it_took(floor):
 
 
 def test_rows_that_nobody_waited_for_arrive_with_a_following_commit(floor, token):
-    answer = floor.call("factory", STATUS, {}, "ada")
+    answer = floor.call("factory", STATUS, {}, "builder")
     floor.floor.works.store.flush()
     kinds = floor.rows("SELECT kind, context FROM decision ORDER BY id")
     assert kinds == [("invocation", "{}"), ("result", json.dumps(answer["data"], separators=(",", ":")))]
@@ -260,13 +262,13 @@ def limited(floor, subject, now, times=1):
 
 
 def test_the_calls_over_a_limit_are_one_row_a_window_with_a_count(floor):
-    limited(floor, "agent:ada", 1_000 * MINUTE, times=5)
-    limited(floor, "agent:bob", 1_000 * MINUTE)
-    limited(floor, "agent:ada", 1_000 * MINUTE + 30 * SECOND)
-    limited(floor, "agent:ada", 1_001 * MINUTE + SECOND)
+    limited(floor, "agent:builder", 1_000 * MINUTE, times=5)
+    limited(floor, "agent:tester", 1_000 * MINUTE)
+    limited(floor, "agent:builder", 1_000 * MINUTE + 30 * SECOND)
+    limited(floor, "agent:builder", 1_001 * MINUTE + SECOND)
     rows = [(entry.kind, entry.subject, entry.decision, entry.code, entry.count) for entry in floor.log()]
     assert rows == [
-        ("limited", "agent:ada", "Rate limited: look", "RATE_LIMITED", 6),
-        ("limited", "agent:bob", "Rate limited: look", "RATE_LIMITED", 1),
-        ("limited", "agent:ada", "Rate limited: look", "RATE_LIMITED", 1),
+        ("limited", "agent:builder", "Rate limited: look", "RATE_LIMITED", 6),
+        ("limited", "agent:tester", "Rate limited: look", "RATE_LIMITED", 1),
+        ("limited", "agent:builder", "Rate limited: look", "RATE_LIMITED", 1),
     ]

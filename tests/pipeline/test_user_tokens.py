@@ -42,19 +42,19 @@ def part(value):
 
 
 @pytest.fixture
-def eve(floor):
-    return floor.add_user("eve")[1]
+def guest(floor):
+    return floor.add_user("guest")[1]
 
 
 @pytest.fixture
-def key(floor, eve):
+def key(floor, guest):
     ((value,),) = floor.rows("SELECT value FROM secret WHERE name = 'user-tokens'")
     return bytes(value)
 
 
 @pytest.fixture
-def claims(key, eve):
-    return jwt.decode(eve, key, algorithms=["HS256"], audience="shopfloor")
+def claims(key, guest):
+    return jwt.decode(guest, key, algorithms=["HS256"], audience="shopfloor")
 
 
 def test_a_users_token_says_who_for_whom_and_until_when(floor, claims):
@@ -62,7 +62,7 @@ def test_a_users_token_says_who_for_whom_and_until_when(floor, claims):
     assert claims == {
         "iss": "shopfloor",
         "aud": "shopfloor",
-        "sub": "eve",
+        "sub": "guest",
         "jti": issued.id,
         "iat": issued.created_at // SECOND,
         "exp": -(-issued.expires_at // SECOND),
@@ -71,8 +71,8 @@ def test_a_users_token_says_who_for_whom_and_until_when(floor, claims):
     assert issued.digest is None
 
 
-def test_it_opens_the_door(floor, eve):
-    assert who(floor, eve) == "user:eve"
+def test_it_opens_the_door(floor, guest):
+    assert who(floor, guest) == "user:guest"
 
 
 @pytest.mark.parametrize("spelling", ["none", "None", "NONE", "nOnE"])
@@ -121,8 +121,8 @@ def test_a_missing_claim_is_refused(floor, key, claims, claim):
     assert who(floor, jwt.encode(claims, key, algorithm="HS256")) == INVALID
 
 
-def test_a_changed_token_is_refused(floor, eve, claims):
-    head, _, signature = eve.split(".")
+def test_a_changed_token_is_refused(floor, guest, claims):
+    head, _, signature = guest.split(".")
     assert who(floor, f"{head}.{part(claims | {'sub': 'boss'})}.{signature}") == INVALID
     assert who(floor, f"{head}.{part([])}.{signature}") == INVALID
     assert who(floor, f"{head}.{signature}") == INVALID
@@ -134,32 +134,32 @@ def test_even_with_the_right_key_a_token_must_be_one_that_was_issued(floor, key,
 
 
 def test_the_id_of_an_agents_token_is_no_users_token(floor, key, claims):
-    _, token = floor.hire("ada", "WORKER", with_token=True)
-    forged = jwt.encode(claims | {"jti": token.split("_")[1], "sub": "ada"}, key, algorithm="HS256")
+    _, token = floor.hire("builder", "WORKER", with_token=True)
+    forged = jwt.encode(claims | {"jti": token.split("_")[1], "sub": "builder"}, key, algorithm="HS256")
     assert who(floor, forged) == REVOKED
 
 
-def test_a_revoked_token_is_refused_by_its_id(floor, eve, claims):
-    assert who(floor, eve) == "user:eve"
+def test_a_revoked_token_is_refused_by_its_id(floor, guest, claims):
+    assert who(floor, guest) == "user:guest"
     floor.revoke_token(claims["jti"])
-    assert who(floor, eve) == REVOKED
+    assert who(floor, guest) == REVOKED
 
 
-def test_it_expires_also_when_it_is_known_already(floor, eve):
-    assert who(floor, eve) == "user:eve"
+def test_it_expires_also_when_it_is_known_already(floor, guest):
+    assert who(floor, guest) == "user:guest"
     floor.pass_time(30 * DAY)
-    assert who(floor, eve) == REVOKED
+    assert who(floor, guest) == REVOKED
 
 
-def test_a_removed_user_opens_nothing(floor, eve):
+def test_a_removed_user_opens_nothing(floor, guest):
     floor.execute("UPDATE person SET removed_at = 1")
-    assert who(floor, eve) == "The user was removed"
+    assert who(floor, guest) == "The user was removed"
 
 
-def test_the_audience_is_a_setting(floor, opened, eve):
+def test_the_audience_is_a_setting(floor, opened, guest):
     other = opened(settings={"audience": "elsewhere"})
-    assert who(other, eve) == INVALID
-    assert who(other, other.issue_token(user="eve")[1]) == "user:eve"
+    assert who(other, guest) == INVALID
+    assert who(other, other.issue_token(user="guest")[1]) == "user:guest"
 
 
 # --- an issuer of one's own ---
@@ -226,7 +226,7 @@ def trusting(opened, issuer):
 
 
 def foreign(pair, algorithm="RS256", kid="key-1", **changes):
-    claims = {"iss": ISSUER, "aud": "shopfloor", "sub": "eve@example.com", "exp": int(time.time()) + 600} | changes
+    claims = {"iss": ISSUER, "aud": "shopfloor", "sub": "guest@example.com", "exp": int(time.time()) + 600} | changes
     claims = {name: value for name, value in claims.items() if value is not None}
     return jwt.encode(claims, pair, algorithm=algorithm, headers={"kid": kid} if kid else {})
 
@@ -234,7 +234,7 @@ def foreign(pair, algorithm="RS256", kid="key-1", **changes):
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
 def test_the_issuers_word_opens_the_door(trusting, issuer, pairs, algorithm):
     issuer.keys = [published(pairs[algorithm], "key-1")]
-    assert who(trusting, foreign(pairs[algorithm], algorithm)) == "user:eve@example.com"
+    assert who(trusting, foreign(pairs[algorithm], algorithm)) == "user:guest@example.com"
 
 
 def test_with_an_issuer_the_floor_is_closed_from_the_start(trusting):
@@ -286,7 +286,7 @@ def test_a_key_that_is_not_published_is_refused(trusting, issuer, pairs):
 
 def test_without_a_name_the_only_key_is_meant(trusting, issuer, pairs):
     issuer.keys = [published(pairs["RS256"], "key-1")]
-    assert who(trusting, foreign(pairs["RS256"], kid=None)) == "user:eve@example.com"
+    assert who(trusting, foreign(pairs["RS256"], kid=None)) == "user:guest@example.com"
 
 
 def test_without_a_name_two_keys_are_one_too_many(trusting, issuer, pairs):
@@ -350,12 +350,12 @@ def test_a_new_key_is_found_and_the_old_one_no_longer_counts(trusting, issuer, p
     at = [0.0]
     monkeypatch.setattr(jwts, "time", SimpleNamespace(monotonic=lambda: at[0]))
     issuer.keys = [published(pairs["RS256"], "key-1")]
-    assert who(trusting, foreign(pairs["RS256"])) == "user:eve@example.com"
+    assert who(trusting, foreign(pairs["RS256"])) == "user:guest@example.com"
     issuer.keys = [published(pairs["ES256"], "key-2")]
     fresh = foreign(pairs["ES256"], "ES256", "key-2")
     assert who(trusting, fresh).startswith("The token is signed with a key that")
     at[0] = 31
-    assert who(trusting, fresh) == "user:eve@example.com"
+    assert who(trusting, fresh) == "user:guest@example.com"
     assert who(trusting, foreign(pairs["RS256"], sub="late")).startswith("The token is signed with a key that")
     assert issuer.asked == 2
 
@@ -363,7 +363,7 @@ def test_a_new_key_is_found_and_the_old_one_no_longer_counts(trusting, issuer, p
 def test_the_issuers_token_expires_also_when_it_is_known_already(trusting, issuer, pairs):
     issuer.keys = [published(pairs["RS256"], "key-1")]
     token = foreign(pairs["RS256"])
-    assert who(trusting, token) == "user:eve@example.com"
+    assert who(trusting, token) == "user:guest@example.com"
     trusting.pass_time(601 * SECOND)
     assert who(trusting, token) == REVOKED
 
@@ -379,6 +379,6 @@ def test_a_token_for_which_keys_may_have_to_be_fetched_is_not_checked_on_the_eve
 
 def test_a_user_of_the_issuer_who_was_removed_here_opens_nothing(trusting, issuer, pairs):
     issuer.keys = [published(pairs["RS256"], "key-1")]
-    trusting.add_user("eve@example.com")
+    trusting.add_user("guest@example.com")
     trusting.execute("UPDATE person SET removed_at = 1")
     assert who(trusting, foreign(pairs["RS256"])) == "The user was removed"

@@ -105,7 +105,7 @@ def test_the_end_of_the_floor_is_the_deadline(floor, waiting):
 
 
 def test_a_token_revoked_meanwhile_ends_it_and_closes_its_row(floor):
-    _, token = floor.hire("ada", "WORKER", with_token=True)
+    _, token = floor.hire("builder", "WORKER", with_token=True)
     answers: list[Answer] = []
     thread = threading.Thread(target=lambda: answers.append(floor.ask("await", LONG, token=token)))
     thread.start()

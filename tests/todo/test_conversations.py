@@ -13,13 +13,13 @@ from shopfloor.domain.conversations import INTERRUPTED
 
 @pytest.fixture
 def call(either_floor):
-    def call(tool: str, caller: str = "alice", **given: Any) -> Any:
+    def call(tool: str, caller: str = "customer", **given: Any) -> Any:
         return either_floor.call("personal", tool, given, caller)
 
     return call
 
 
-def begin(call: Any, message: str, conversation: str | None = None, caller: str = "alice") -> Any:
+def begin(call: Any, message: str, conversation: str | None = None, caller: str = "customer") -> Any:
     more = {} if conversation is None else {"conversationId": conversation}
     return call("begin_turn", caller, message=message, history=10, seconds=60, **more)
 
@@ -98,10 +98,10 @@ def test_a_stranger_takes_no_part(call):
     call("add", title="Buy milk")
     begin(call, "Delete task 1")
     refused = {"success": False, "error": "Conversation 1 not found", "code": "RESOURCE_NOT_FOUND"}
-    assert begin(call, "yes", "conv-1", "bob") == refused
-    assert call("delete_in_turn", "bob", conversationId="conv-1", taskId=1) == refused
-    assert call("end_turn", "bob", conversationId="conv-1", text="x", toolCalls=[]) == refused
-    assert call("forget_conversation", "bob", conversationId="conv-1") == refused
+    assert begin(call, "yes", "conv-1", "guest") == refused
+    assert call("delete_in_turn", "guest", conversationId="conv-1", taskId=1) == refused
+    assert call("end_turn", "guest", conversationId="conv-1", text="x", toolCalls=[]) == refused
+    assert call("forget_conversation", "guest", conversationId="conv-1") == refused
     assert call("show_list")["count"] == 1
 
 

@@ -27,8 +27,8 @@ TABLES = ("task", "dependency", "conversation", "chat_message", "comment")
 # One value for every parameter of every method; a method with a parameter that is not here fails the test.
 ARGUMENTS: dict[str, Any] = {
     "after": None,
-    "agent": "alice",
-    "author": "mallory",
+    "agent": "customer",
+    "author": "intruder",
     "body": "planted",
     "claiming": False,
     "content_key": "mine",
@@ -38,7 +38,7 @@ ARGUMENTS: dict[str, Any] = {
     "assignee": None,
     "before": None,
     "blocker": 2,
-    "board": "alice",
+    "board": "customer",
     "busy_by": 1,
     "busy_until": 1,
     "by": -1,
@@ -59,7 +59,7 @@ ARGUMENTS: dict[str, Any] = {
     "tool_calls": None,
 }
 MORE: dict[str, list[dict[str, Any]]] = {
-    "Tasks.change": [{"title": "stolen"}, {"deleted_at": 1}, {"board": "mallory"}, {"state": State.COMPLETED.value}],
+    "Tasks.change": [{"title": "stolen"}, {"deleted_at": 1}, {"board": "intruder"}, {"state": State.COMPLETED.value}],
     "Tasks.forget": [{"before": 2**62}],
     "Conversations.page": [{"before": (2**62, 2**62)}],
 }
@@ -81,17 +81,17 @@ def test_a_stranger_reads_and_changes_nothing_with_any_method(either_floor, kind
     _plant(either_floor)
     before = _rows(either_floor)
 
-    def as_mallory(work: Any) -> Any:
-        own: Any = work.tasks_of(BoardKind.LIST, "mallory") if kind is Tasks else work.conversations_of("mallory")
+    def as_intruder(work: Any) -> Any:
+        own: Any = work.tasks_of(BoardKind.LIST, "intruder") if kind is Tasks else work.conversations_of("intruder")
         method = getattr(own, name)
         try:
             return method(**_arguments(method, more))
         except NotFound as error:
             return error.message
 
-    answer = either_floor.floor.works.write(as_mallory, OPERATOR)
+    answer = either_floor.floor.works.write(as_intruder, OPERATOR)
     after = _rows(either_floor)
-    assert {key: row for key, row in after.items() if key in before} == before, "something of Alice's changed"
+    assert {key: row for key, row in after.items() if key in before} == before, "something of Customer's changed"
     if f"{kind.__name__}.{name}" not in ADDS:
         assert after == before
         assert "Mine" not in repr(answer)
@@ -101,19 +101,19 @@ def test_a_stranger_reads_and_changes_nothing_with_any_method(either_floor, kind
 @pytest.mark.parametrize("tool", ["complete_task", "delete_task", "update_task"])
 @pytest.mark.parametrize("toolset", ["todo", "todo_direct"])
 def test_missing_and_not_yours_are_the_same_bytes(either_floor, toolset, tool):
-    _call(either_floor, toolset, "alice", "add_task", title="Mine")
+    _call(either_floor, toolset, "customer", "add_task", title="Mine")
     before = _rows(either_floor)
     more = {"title": "x"} if tool == "update_task" else {}
-    theirs = json.dumps(_call(either_floor, toolset, "mallory", tool, task_id=1, **more))
-    missing = json.dumps(_call(either_floor, toolset, "mallory", tool, task_id=2, **more))
+    theirs = json.dumps(_call(either_floor, toolset, "intruder", tool, task_id=1, **more))
+    missing = json.dumps(_call(either_floor, toolset, "intruder", tool, task_id=2, **more))
     assert theirs.encode() == missing.replace("2", "1").encode()
     assert _rows(either_floor) == before
 
 
 def test_a_removed_user_writes_nothing(floor):
-    _call(floor, "todo_direct", "alice", "add_task", title="Mine")
-    floor.remove_user("alice")
-    assert _call(floor, "todo_direct", "alice", "add_task", title="Ghost") == {"error": "The user was removed"}
+    _call(floor, "todo_direct", "customer", "add_task", title="Mine")
+    floor.remove_user("customer")
+    assert _call(floor, "todo_direct", "customer", "add_task", title="Ghost") == {"error": "The user was removed"}
 
 
 @st.composite
@@ -121,7 +121,7 @@ def deeds(draw: Callable[..., Any]) -> list[tuple[str, str, str, dict[str, Any]]
     """What two users do, over both toolsets, with any ids: their own, the other's, nobody's."""
     one = st.tuples(
         st.sampled_from(["todo", "todo_direct"]),
-        st.sampled_from(["alice", "bob"]),
+        st.sampled_from(["customer", "guest"]),
         st.sampled_from(["add_task", "list_tasks", "complete_task", "delete_task", "update_task"]),
         st.integers(1, 8),
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=8),
@@ -144,7 +144,7 @@ def shared_floor(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_two_users_at_random_never_meet(shared_floor, done):
     """Each list is what its own user's deeds make of it, as if the other were not there."""
     first = _clean(shared_floor)
-    expected: dict[str, dict[int, dict[str, Any]]] = {"alice": {}, "bob": {}}
+    expected: dict[str, dict[int, dict[str, Any]]] = {"customer": {}, "guest": {}}
     for toolset, user, tool, wanted in done:
         given = {**wanted, "task_id": wanted["task_id"] + first} if "task_id" in wanted else wanted
         answer = _call(shared_floor, toolset, user, tool, **given)
@@ -190,13 +190,13 @@ def _arguments(method: Any, more: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plant(floor: Shopfloor) -> None:
-    """Alice's things: two tasks, one waiting for the other, a deleted one, a conversation."""
+    """Customer's things: two tasks, one waiting for the other, a deleted one, a conversation."""
     for title in ("Mine", "Mine too", "Mine, gone"):
-        _call(floor, "todo_direct", "alice", "add_task", title=title)
-    _call(floor, "todo_direct", "alice", "delete_task", task_id=3)
-    floor.floor.works.write(lambda work: work.tasks_of(BoardKind.LIST, "alice").add_blocker(1, 2), OPERATOR)
-    floor.floor.works.write(lambda work: work.tasks_of(BoardKind.LIST, "alice").add_blocker(2, 1), OPERATOR)
-    begun = floor.call("personal", "begin_turn", {"message": "Mine alone", "history": 5, "seconds": 60}, "alice")
+        _call(floor, "todo_direct", "customer", "add_task", title=title)
+    _call(floor, "todo_direct", "customer", "delete_task", task_id=3)
+    floor.floor.works.write(lambda work: work.tasks_of(BoardKind.LIST, "customer").add_blocker(1, 2), OPERATOR)
+    floor.floor.works.write(lambda work: work.tasks_of(BoardKind.LIST, "customer").add_blocker(2, 1), OPERATOR)
+    begun = floor.call("personal", "begin_turn", {"message": "Mine alone", "history": 5, "seconds": 60}, "customer")
     assert begun["conversationId"] == "conv-1"
 
 

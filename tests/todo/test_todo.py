@@ -22,9 +22,9 @@ LOOK = "List the tasks with list_tasks to see their ids"
 
 @pytest.fixture
 def call(floor):
-    """A call as the user alice; over MCP the same pipeline answers."""
+    """A call as the user customer; over MCP the same pipeline answers."""
 
-    def call(tool: str, caller: str = "alice", **given: Any) -> Any:
+    def call(tool: str, caller: str = "customer", **given: Any) -> Any:
         return floor.call("todo", tool, given, caller)
 
     return call
@@ -49,7 +49,7 @@ def test_the_tools_over_mcp(server):
     async def talk(session: ClientSession) -> Any:
         return (await session.list_tools()).tools
 
-    tools = {tool.name: tool for tool in over_mcp(server, "alice", talk)}
+    tools = {tool.name: tool for tool in over_mcp(server, "customer", talk)}
     assert list(tools) == ["add_task", "list_tasks", "complete_task", "delete_task", "update_task"]
     schemas = {name: tool.input_schema for name, tool in tools.items()}
     assert all("user_id" not in schema["properties"] for schema in schemas.values())
@@ -74,17 +74,17 @@ def test_answers_and_refusals_over_mcp(server):
             await session.call_tool("add_task", {"title": "Buy milk"}),
             await session.call_tool("add_task", {"title": ""}),
             await session.call_tool("complete_task", {"task_id": 999}),
-            await session.call_tool("list_tasks", {"user_id": "bob"}),
+            await session.call_tool("list_tasks", {"user_id": "guest"}),
         ]
 
-    added, empty, missing, spoofed = over_mcp(server, "alice", talk)
+    added, empty, missing, spoofed = over_mcp(server, "customer", talk)
     assert (added.is_error, added.structured_content["success"]) == (False, True)
     assert [answer.is_error for answer in (empty, missing, spoofed)] == [True, True, True]
     assert empty.structured_content == {"success": False, "error": TITLE}
     assert missing.structured_content == {"success": False, "error": "Task 999 not found", "hint": LOOK}
     assert spoofed.structured_content["error"].startswith("Unknown argument 'user_id'")
-    assert server.titles("alice") == ["Buy milk"]
-    assert server.titles("bob") == []
+    assert server.titles("customer") == ["Buy milk"]
+    assert server.titles("guest") == []
 
 
 def test_example_add(call):
@@ -233,7 +233,7 @@ def test_system_errors_are_logged_with_their_cause(floor, call):
             reference=reference,
         )
     )
-    assert [row[:3] for row in rows] == [("add_task", "user:alice", "INTERNAL_ERROR")]
+    assert [row[:3] for row in rows] == [("add_task", "user:customer", "INTERNAL_ERROR")]
     assert "no such table: task" in rows[0][3]
 
 
@@ -276,18 +276,18 @@ def test_a_bad_cursor_is_refused(call, cursor):
 
 @pytest.mark.parametrize("tool", ["add_task", "list_tasks", "complete_task", "delete_task", "update_task"])
 def test_a_user_id_that_is_sent_is_refused(floor, call, tool):
-    call("add_task", "bob", title="Bob's")
-    before = floor.call("todo_direct", "list_tasks", {"user_id": "bob"})
-    answer = call(tool, title="x", task_id=1, user_id="bob")
+    call("add_task", "guest", title="Guest's")
+    before = floor.call("todo_direct", "list_tasks", {"user_id": "guest"})
+    answer = call(tool, title="x", task_id=1, user_id="guest")
     assert answer["success"] is False
-    assert floor.call("todo_direct", "list_tasks", {"user_id": "bob"}) == before
-    assert floor.call("todo_direct", "list_tasks", {"user_id": "alice"}) == []
+    assert floor.call("todo_direct", "list_tasks", {"user_id": "guest"}) == before
+    assert floor.call("todo_direct", "list_tasks", {"user_id": "customer"}) == []
 
 
 def test_both_toolsets_see_the_same_rows(floor, call):
     call("add_task", title="Over one")
-    floor.call("todo_direct", "add_task", {"user_id": "alice", "title": "Over the other"})
-    floor.call("todo_direct", "complete_task", {"user_id": "alice", "task_id": 1})
+    floor.call("todo_direct", "add_task", {"user_id": "customer", "title": "Over the other"})
+    floor.call("todo_direct", "complete_task", {"user_id": "customer", "task_id": 1})
     assert [(task["title"], task["completed"]) for task in call("list_tasks")["tasks"]] == [
         ("Over the other", False),
         ("Over one", True),
@@ -302,10 +302,10 @@ def test_agents_have_no_list(floor):
 
 
 def test_over_execute_in_the_envelope_of_the_floor(server):
-    alice = server.user("alice")
-    added = alice.post("/mcp/execute", json={"toolName": "add_task", "input": {"title": "Buy milk"}}).json()
+    customer = server.user("customer")
+    added = customer.post("/mcp/execute", json={"toolName": "add_task", "input": {"title": "Buy milk"}}).json()
     assert (added["success"], added["data"]["task"]["title"]) == (True, "Buy milk")
-    refused = alice.post("/mcp/execute", json={"toolName": "complete_task", "input": {"task_id": 9}})
+    refused = customer.post("/mcp/execute", json={"toolName": "complete_task", "input": {"task_id": 9}})
     assert (refused.status_code, refused.json()["error"]["message"]) == (404, "Task 9 not found")
-    other = alice.post("/mcp/execute", json={"agentId": "bob", "toolName": "list_tasks", "input": {}})
+    other = customer.post("/mcp/execute", json={"agentId": "guest", "toolName": "list_tasks", "input": {}})
     assert other.status_code == 403

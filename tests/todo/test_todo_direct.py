@@ -271,4 +271,4 @@ def test_no_state_between_calls(call):
 
 
 def test_there_is_no_door_to_it_from_outside(server):
-    assert server.user("alice").post("/mcp/todo_direct", json={}).status_code == 404
+    assert server.user("customer").post("/mcp/todo_direct", json={}).status_code == 404

@@ -15,7 +15,7 @@ from shopfloor.usecases import todos
 
 @pytest.fixture
 def call(either_floor):
-    def call(tool: str, caller: str = "alice", **given: Any) -> Any:
+    def call(tool: str, caller: str = "customer", **given: Any) -> Any:
         return either_floor.call("personal", tool, given, caller)
 
     return call
@@ -25,7 +25,7 @@ def test_a_deletion_can_be_undone(either_floor, call):
     call("add", title="Buy milk", description="whole", priority=0)
     call("complete", taskId=1)
     before = call("show_list")["tasks"]
-    either_floor.call("todo", "delete_task", {"task_id": 1}, "alice")
+    either_floor.call("todo", "delete_task", {"task_id": 1}, "customer")
     assert call("show_list")["count"] == 0
     assert [task["id"] for task in call("show_deleted")["tasks"]] == [1]
     restored = call("restore", taskId=1)["task"]
@@ -38,8 +38,8 @@ def test_nobody_else_can_undo_it(call):
     call("add", title="Buy milk")
     call("delete", taskId=1)
     refused = {"success": False, "error": "Task 1 not found", "code": "RESOURCE_NOT_FOUND"}
-    assert call("restore", "bob", taskId=1) == refused
-    assert call("show_deleted", "bob")["tasks"] == []
+    assert call("restore", "guest", taskId=1) == refused
+    assert call("show_deleted", "guest")["tasks"] == []
 
 
 def test_after_30_days_it_is_gone_for_good(either_floor, call):
@@ -63,26 +63,26 @@ def test_after_30_days_it_is_gone_for_good(either_floor, call):
 
 
 def test_a_removed_user_is_forgotten_after_30_days_and_nobody_else(either_floor, call):
-    for user in ("alice", "bob"):
+    for user in ("customer", "guest"):
         call("add", user, title="Mine")
         call("begin_turn", user, message="hello", history=1, seconds=1)
-    either_floor.remove_user("alice")
+    either_floor.remove_user("customer")
     works = either_floor.floor.works
     works.write(todos.purge, OPERATOR)
-    assert _left(works) == [("alice", 1, 1), ("bob", 1, 1)]
+    assert _left(works) == [("customer", 1, 1), ("guest", 1, 1)]
     works.store.write(
         lambda connection: connection.execute(
             "UPDATE person SET removed_at = removed_at - :age WHERE removed_at IS NOT NULL", age=KEPT + DAY
         )
     )
     works.write(todos.purge, OPERATOR)
-    assert _left(works) == [("bob", 1, 1)]
+    assert _left(works) == [("guest", 1, 1)]
 
 
 def test_a_user_who_comes_back_in_time_finds_the_list(either_floor, call):
     call("add", title="Mine")
-    either_floor.remove_user("alice")
-    either_floor.add_user("alice")
+    either_floor.remove_user("customer")
+    either_floor.add_user("customer")
     assert call("show_list")["count"] == 1
 
 
@@ -97,9 +97,9 @@ def test_reopening_and_changing(call):
 
 
 def test_the_personal_toolset_has_no_door_of_its_own(server):
-    alice = server.user("alice")
-    assert alice.post("/mcp/personal", json={}).status_code == 404
-    named = alice.post("/mcp/execute", json={"toolName": "show_list", "input": {}})
+    customer = server.user("customer")
+    assert customer.post("/mcp/personal", json={}).status_code == 404
+    named = customer.post("/mcp/execute", json={"toolName": "show_list", "input": {}})
     assert named.status_code == 404
 
 

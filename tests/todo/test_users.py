@@ -28,56 +28,56 @@ def run(tmp_path, monkeypatch):
 
 
 def test_a_user_comes_and_goes(run, tmp_path):
-    added = run("user", "add", "alice", "--json")
+    added = run("user", "add", "customer", "--json")
     assert added["token"].count(".") == 2
-    assert run("user", "list", "--json") == [{"id": "alice"}]
-    assert run("user", "password", "alice", input="correct horse battery\n") == (
-        "alice can sign in with the new password\n"
+    assert run("user", "list", "--json") == [{"id": "customer"}]
+    assert run("user", "password", "customer", input="correct horse battery\n") == (
+        "customer can sign in with the new password\n"
     )
-    assert run("user", "password", "alice", input="short\n") == "A password has 10 to 1000 characters"
+    assert run("user", "password", "customer", input="short\n") == "A password has 10 to 1000 characters"
     assert run("user", "password", "nobody", input="correct horse battery\n") == "User 'nobody' does not exist"
-    assert run("user", "remove", "alice") == "alice is removed\n"
-    assert run("user", "remove", "alice") == "User 'alice' was removed"
+    assert run("user", "remove", "customer") == "customer is removed\n"
+    assert run("user", "remove", "customer") == "User 'customer' was removed"
     assert run("user", "list", "--json") == []
 
 
 def test_a_list_on_the_command_line(run):
-    run("todo", "add", "Buy milk", "--as", "alice", "--due", "2026-03-01T09:00", "--zone", "Europe/Berlin")
-    run("todo", "add", "Call", "--as", "alice", "--priority", "0", "--description", "her")
-    run("todo", "done", "1", "--as", "alice")
-    rows = run("todo", "list", "--as", "alice", "--json")
+    run("todo", "add", "Buy milk", "--as", "customer", "--due", "2026-03-01T09:00", "--zone", "Europe/Berlin")
+    run("todo", "add", "Call", "--as", "customer", "--priority", "0", "--description", "her")
+    run("todo", "done", "1", "--as", "customer")
+    rows = run("todo", "list", "--as", "customer", "--json")
     assert [(row["id"], row["completed"], row["priority"], row["dueAt"]) for row in rows] == [
         (2, False, 0, None),
         (1, True, 2, "2026-03-01T09:00+01:00"),
     ]
-    assert "Call" in run("todo", "list", "--as", "alice", "--filter", "active")
-    run("todo", "reopen", "1", "--as", "alice")
-    run("todo", "change", "1", "--as", "alice", "--title", "Buy oat milk", "--due", "")
-    assert "undo: shopfloor todo restore 1" in run("todo", "delete", "1", "--as", "alice")
-    assert "Buy oat milk" in run("todo", "deleted", "--as", "alice")
+    assert "Call" in run("todo", "list", "--as", "customer", "--filter", "active")
+    run("todo", "reopen", "1", "--as", "customer")
+    run("todo", "change", "1", "--as", "customer", "--title", "Buy oat milk", "--due", "")
+    assert "undo: shopfloor todo restore 1" in run("todo", "delete", "1", "--as", "customer")
+    assert "Buy oat milk" in run("todo", "deleted", "--as", "customer")
     assert run("todo", "restore", "1") == "Task 1 not found", "the list of local is another"
-    assert run("todo", "restore", "1", "--as", "alice") == "1  Buy oat milk  is back on the list\n"
-    assert run("todo", "deleted", "--as", "alice") == "Nothing was deleted in the last 30 days.\n"
+    assert run("todo", "restore", "1", "--as", "customer") == "1  Buy oat milk  is back on the list\n"
+    assert run("todo", "deleted", "--as", "customer") == "Nothing was deleted in the last 30 days.\n"
     assert run("todo", "list") == "Nothing here yet: shopfloor todo add TITLE\n"
 
 
 def test_a_removed_user_opens_no_door(floor):
-    _, token = floor.add_user("alice")
+    _, token = floor.add_user("customer")
     identity = floor.floor.identity
-    assert identity.authenticate(Credential(token=token)).key == "user:alice"
-    floor.remove_user("alice")
+    assert identity.authenticate(Credential(token=token)).key == "user:customer"
+    floor.remove_user("customer")
     with pytest.raises(Unauthenticated):
         identity.authenticate(Credential(token=token))
-    floor.add_user("alice")
+    floor.add_user("customer")
     with pytest.raises(Unauthenticated):
         identity.authenticate(Credential(token=token))
 
 
 def test_a_user_exists_from_the_first_write(floor):
-    floor.call("todo_direct", "list_tasks", {"user_id": "alice"})
+    floor.call("todo_direct", "list_tasks", {"user_id": "customer"})
     assert list(floor.users()) == []
-    floor.call("todo_direct", "add_task", {"user_id": "alice", "title": "x"})
-    assert [person.name for person in floor.users()] == ["alice"]
+    floor.call("todo_direct", "add_task", {"user_id": "customer", "title": "x"})
+    assert [person.name for person in floor.users()] == ["customer"]
     assert not floor.floor.identity.needs_credential(), "which does not close the floor"
 
 

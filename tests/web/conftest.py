@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from argon2 import PasswordHasher
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from shopfloor.gateways import passwords
 from shopfloor.serving import Shopfloor
@@ -16,12 +16,13 @@ from shopfloor.settings import Settings
 from tests.chat.conftest import model
 from tests.chat.model import KEY
 from tests.serving import Served, away, served
+from tests.web.desk_support import Desk, at_the_desk, opened, populate
+from tests.web.support import PASSWORD, PATIENCE, looking
 
 __all__ = ["model"]
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
-PASSWORD = "correct horse battery"
 
 
 def _installed() -> str:
@@ -48,8 +49,8 @@ def floor(tmp_path: Path) -> Iterator[Shopfloor]:
 
 @pytest.fixture
 def server(floor: Shopfloor) -> Iterator[Served]:
-    floor.add_user("alice")
-    floor.set_password("alice", PASSWORD)
+    floor.add_user("customer")
+    floor.set_password("customer", PASSWORD)
     with served(floor) as server:
         yield server
 
@@ -60,7 +61,7 @@ def talking(tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     settings = Settings(project=tmp_path, port=0, chat_base_url=f"{model}/v1", chat_turns=0)
     floor = away(lambda: Shopfloor(settings).__enter__())
-    for name in ("alice", "bob"):
+    for name in ("customer", "guest"):
         away(partial(floor.add_user, name))
         away(partial(floor.set_password, name, PASSWORD))
     with served(floor) as server:
@@ -70,6 +71,7 @@ def talking(tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_installed(), args=FLAGS)
         yield browser
@@ -78,9 +80,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    context = browser.new_context(viewport={"width": 360, "height": 740}, timezone_id="Europe/Berlin")
-    yield context
-    context.close()
+    with looking(browser, viewport={"width": 360, "height": 740}, timezone_id="Europe/Berlin") as context:
+        yield context
 
 
 @pytest.fixture
@@ -91,5 +92,24 @@ def page(context: BrowserContext) -> Page:
 @pytest.fixture
 def visitor(server: Served) -> Iterator[httpx2.Client]:
     """A browser without eyes: it keeps cookies and sends forms."""
-    with httpx2.Client(base_url=server.url, timeout=30) as client:
+    with httpx2.Client(base_url=server.url, timeout=PATIENCE / 1000) as client:
         yield client
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with opened(tmp_path) as desk:
+        yield desk
+
+
+@pytest.fixture
+def filled(desk: Desk) -> Desk:
+    populate(desk)
+    return desk
+
+
+@pytest.fixture
+def operator(filled: Desk, browser: Browser) -> Iterator[Page]:
+    """The operator's page, signed in."""
+    with at_the_desk(browser) as context:
+        yield filled.enter(context)

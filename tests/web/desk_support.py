@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
 
 from shopfloor.app import one_time_link
 from shopfloor.domain.actors import OPERATOR, Kind, Principal
 from shopfloor.repositories.work import Work
+from shopfloor.serving import Shopfloor
+from shopfloor.settings import Settings
 from shopfloor.usecases import loops
-from tests.serving import Served, away
+from tests.serving import Served, away, served
+from tests.web.support import looking
 
 AXE = Path(__file__).parents[1] / "clients" / "node_modules" / "axe-core" / "axe.min.js"
-PATIENCE = 30_000
 
 PAGES = [
     "/floor", "/inbox", "/inbox?show=all", "/inbox/mail-1", "/boards", "/boards/epic/1", "/boards/epic/none",
-    "/boards/loop/night", "/tasks/1", "/lists/lee", "/log", "/log?outcome=error", "/context", "/context?q=queue",
+    "/boards/loop/night", "/tasks/1", "/lists/guest", "/log", "/log?outcome=error", "/context", "/context?q=queue",
     "/figures", "/people",
 ]  # fmt: skip
 
@@ -98,8 +100,6 @@ class Desk:
     def enter(self, context: BrowserContext, user: str | None = None) -> Page:
         """A page of somebody who has come in by a link."""
         page = context.new_page()
-        page.set_default_timeout(PATIENCE)
-        expect.set_options(timeout=PATIENCE)
         self.eye.on(page)
         page.goto(self.link(user))
         page.wait_for_url(lambda url: "/enter" not in url)
@@ -114,42 +114,64 @@ class Desk:
         return response.status
 
 
+@contextmanager
+def opened(project: Path) -> Iterator[Desk]:
+    """A floor with nobody on it, and an eye on its pages."""
+    (project / "queue.py").write_text("def queue():\n    '''A queue.'''\n")
+    floor = away(lambda: Shopfloor(Settings(project=project, port=0, embeddings="off")).__enter__())
+    with served(floor) as server:
+        desk = Desk(server, Eye(server.url))
+        yield desk
+        assert desk.eye.wrong == []
+    away(floor.close)
+
+
 def populate(desk: Desk, text: str = "Use a queue") -> None:
     """Something on every page, with the same words everywhere."""
+    hire(desk)
+    fill(desk, text)
+    desk.agent("lead", "mcp__task__assign", taskId="task-1", agentId="builder")
+    away(desk.server.floor.floor.works.store.flush)
+
+
+def hire(desk: Desk) -> None:
+    """A crew, and a user with a list."""
     floor = desk.server.floor
-    for name, type in [("ada", "SUPERVISOR"), ("wim", "WORKER"), ("wyn", "WORKER")]:
+    for name, type in [("lead", "SUPERVISOR"), ("builder", "WORKER"), ("tester", "WORKER")]:
         away(lambda name=name, type=type: floor.hire(name, type, None, with_token=True))  # type: ignore[misc]
-    away(lambda: floor.add_user("lee"))
+    away(lambda: floor.add_user("guest"))
+
+
+def fill(desk: Desk, text: str, run: str = "night") -> None:
+    """What the crew says and does, all of it in these words."""
+    floor = desk.server.floor
     short = text[:200]
-    desk.agent("wim", "mcp__mail__send", toHuman=True, subject=short, body=text)
-    desk.agent("wim", "mcp__mail__ask", subject=short, body=text, options=[short[:100], "no"], timeoutSeconds=0)
-    desk.agent("ada", "mcp__epic__create", title=text, description=text)
-    desk.agent("ada", "mcp__task__create", title=text, description=text, epicId="epic-1")
-    desk.agent("ada", "mcp__task__create", title=f"Second: {text}", epicId="epic-1", dependsOn=["task-1"])
-    desk.agent("ada", "mcp__task__assign", taskId="task-1", agentId="wim")
-    desk.agent("wim", "mcp__task__add_comment", body=text)
-    desk.agent("wim", "mcp__system__log_decision", title=text, body=text)
-    away(lambda: floor.answer("factory", "mcp__supervisor__list_agents", {"type": text}, "wim"))
-    away(lambda: floor.call("todo_direct", "add_task", {"user_id": "lee", "title": short}))
+    desk.agent("builder", "mcp__mail__send", toHuman=True, subject=short, body=text)
+    desk.agent("builder", "mcp__mail__ask", subject=short, body=text, options=[short[:100], "no"], timeoutSeconds=0)
+    epic = desk.agent("lead", "mcp__epic__create", title=text, description=text)["id"]
+    task = desk.agent("lead", "mcp__task__create", title=text, description=text, epicId=epic)["id"]
+    desk.agent("lead", "mcp__task__create", title=f"Second: {text}", epicId=epic, dependsOn=[task])
+    desk.agent("lead", "mcp__task__add_comment", taskId=task, body=text)
+    desk.agent("builder", "mcp__system__log_decision", title=text, body=text)
+    away(lambda: floor.answer("factory", "mcp__supervisor__list_agents", {"type": text}, "builder"))
+    away(lambda: floor.call("todo_direct", "add_task", {"user_id": "guest", "title": short}))
     away(lambda: floor.call("context", "record_discovery", {"type": "rule", "content": text}))
 
-    def run(work: Work) -> None:
-        loops.create(work, "night", spec=text, project=".", options='{"iterations": 5}')
-        loops.add_tasks(work, "night", [loops.NewTask(content=text)])
-        loops.ask_person(work, "night", "permission", text, ("allow once", "deny"))
-        loops.begin_iteration(work, "night", 0, retold=False)
-        loops.add_notes(work, "night", [("learning", text)])
+    def begin(work: Work) -> None:
+        loops.create(
+            work, run, spec=text, project=".", options='{"iterations": 5, "time": 7200.0, "tokens": 90000, "cost": 2.5}'
+        )
+        loops.add_tasks(work, run, [loops.NewTask(content=text)])
+        loops.ask_person(work, run, "permission", text, ("allow once", "deny"))
+        loops.begin_iteration(work, run, 0, retold=False)
+        loops.add_notes(work, run, [("learning", text)])
 
-    desk.work(run)
+    desk.work(begin)
     away(floor.floor.works.store.flush)
 
 
-@contextmanager
-def looking(browser: Browser, **wants: Any) -> Iterator[BrowserContext]:
-    """A browser of its own."""
-    options = {"viewport": {"width": 1280, "height": 900}, "timezone_id": "Asia/Tokyo", "locale": "en-GB", **wants}
-    context = browser.new_context(**options)
-    try:
-        yield context
-    finally:
-        context.close()
+def at_the_desk(browser: Browser, **wants: Any) -> AbstractContextManager[BrowserContext]:
+    """A browser of its own, far from the server's zone."""
+    return looking(
+        browser, **{"viewport": {"width": 1280, "height": 900}, "timezone_id": "Asia/Tokyo", "locale": "en-GB", **wants}
+    )

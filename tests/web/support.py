@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, BrowserContext, Page
 
 PASSWORD = "correct horse battery"
+PATIENCE = 60_000
+"""Milliseconds that a browser may take for anything: machines are busy, and none of these tests is about time."""
+
+
+@contextmanager
+def looking(browser: Browser, **wants: Any) -> Iterator[BrowserContext]:
+    """A browser of its own."""
+    context = browser.new_context(**wants)
+    context.set_default_timeout(PATIENCE)
+    try:
+        yield context
+    finally:
+        context.close()
 
 
 def token_of(html: str) -> str:
@@ -16,12 +31,12 @@ def token_of(html: str) -> str:
     return found[1]
 
 
-def sign_in(visitor: Any, name: str = "alice", password: str = PASSWORD) -> Any:
+def sign_in(visitor: Any, name: str = "customer", password: str = PASSWORD) -> Any:
     form = {"csrf": token_of(visitor.get("/signin").text), "name": name, "password": password}
     return visitor.post("/signin", data=form)
 
 
-def sign_in_on(page: Page, url: str, name: str = "alice", path: str = "/todo") -> None:
+def sign_in_on(page: Page, url: str, name: str = "customer", path: str = "/todo") -> None:
     page.goto(f"{url}{path}")
     page.fill("[name=name]", name)
     page.fill("[name=password]", PASSWORD)

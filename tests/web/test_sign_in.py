@@ -23,16 +23,16 @@ def test_pages_send_visitors_to_sign_in_and_back(visitor):
     away = visitor.get("/chat")
     assert (away.status_code, away.headers["location"]) == (303, "/signin?next=/chat")
     page = visitor.get("/signin?next=/chat").text
-    form = {"csrf": token_of(page), "name": "alice", "password": PASSWORD, "next": "/chat"}
+    form = {"csrf": token_of(page), "name": "customer", "password": PASSWORD, "next": "/chat"}
     there = visitor.post("/signin", data=form)
     assert (there.status_code, there.headers["location"]) == (303, "/chat")
     assert visitor.get("/chat").status_code == 200
 
 
-@pytest.mark.parametrize("after", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])
-def test_nobody_is_sent_elsewhere_after_signing_in(visitor, after):
-    form = {"csrf": token_of(visitor.get("/signin").text), "name": "alice", "password": PASSWORD, "next": after}
-    assert visitor.post("/signin", data=form).headers["location"] == "/"
+def test_nobody_is_sent_elsewhere_after_signing_in(visitor):
+    for after in ("https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"):
+        form = {"csrf": token_of(visitor.get("/signin").text), "name": "customer", "password": PASSWORD, "next": after}
+        assert visitor.post("/signin", data=form).headers["location"] == "/", after
 
 
 def test_the_session_cookie_is_out_of_reach(visitor):
@@ -54,11 +54,11 @@ def test_signing_out_ends_the_session_for_good(visitor):
 
 def test_a_new_password_and_a_removal_end_sessions(server, visitor):
     sign_in(visitor)
-    server.floor.set_password("alice", "another good password")
+    server.floor.set_password("customer", "another good password")
     assert visitor.get("/todo").status_code == 303
     sign_in(visitor, password="another good password")
     assert visitor.get("/todo").status_code == 200
-    server.floor.remove_user("alice")
+    server.floor.remove_user("customer")
     assert visitor.get("/todo").status_code == 303
 
 
@@ -82,7 +82,7 @@ def test_every_wrong_sign_in_reads_the_same(server, visitor):
     server.floor.set_password("gone", PASSWORD)
     server.floor.remove_user("gone")
     answers = []
-    for name in ["alice", "nobody", "no-password", "gone", "x" * 300, "a\x00b"]:
+    for name in ["customer", "nobody", "no-password", "gone", "x" * 300, "a\x00b"]:
         answer = sign_in(visitor, name, "wrong password")
         shown = answer.text.replace(name, "NAME").replace(token_of(answer.text), "TOKEN")
         answers.append((answer.status_code, shown if len(name) < 200 and "\x00" not in name else ""))
@@ -93,25 +93,25 @@ def test_every_wrong_sign_in_reads_the_same(server, visitor):
 def test_somebody_who_does_not_exist_takes_as_long(server, monkeypatch):
     monkeypatch.setattr(passwords, "_hasher", PasswordHasher())
     passwords._nobodys.cache_clear()
-    server.floor.set_password("alice", PASSWORD)
+    server.floor.set_password("customer", PASSWORD)
     sessions = server.floor.floor.sessions
     passwords.fits("warm up", None)
 
     def took(name: str) -> float:
         times = []
         for number in range(3):
-            begun = time.perf_counter()
+            begun = time.process_time()
             with pytest.raises(Exception, match="wrong"):
                 sessions.sign_in(name, "wrong password", f"address {name} {number}")
-            times.append(time.perf_counter() - begun)
+            times.append(time.process_time() - begun)
         return statistics.median(times)
 
-    known, unknown = took("alice"), took("nobody")
+    known, unknown = took("customer"), took("nobody")
     assert 0.4 < known / unknown < 2.5
 
 
 def test_guessing_is_stopped_for_names_that_exist_and_for_others(visitor):
-    for name in ("alice", "nobody"):
+    for name in ("customer", "nobody"):
         for _ in range(TRIES):
             assert sign_in(visitor, name, "wrong password").status_code == 401
         stopped = sign_in(visitor, name, PASSWORD)
@@ -122,9 +122,9 @@ def test_guessing_is_stopped_for_names_that_exist_and_for_others(visitor):
 def test_who_guesses_elsewhere_locks_nobody_out(server, visitor):
     for _ in range(TRIES):
         with pytest.raises(Unauthenticated):
-            server.floor.floor.sessions.sign_in("alice", "wrong password", "192.0.2.1")
+            server.floor.floor.sessions.sign_in("customer", "wrong password", "192.0.2.1")
     with pytest.raises(RateLimited):
-        server.floor.floor.sessions.sign_in("alice", PASSWORD, "192.0.2.1")
+        server.floor.floor.sessions.sign_in("customer", PASSWORD, "192.0.2.1")
     assert sign_in(visitor).status_code == 303
 
 
@@ -143,15 +143,15 @@ def test_signing_in_right_is_never_held_against_anybody(visitor):
         assert sign_in(visitor).status_code == 303
 
 
-@pytest.mark.parametrize("path", ["/signin", "/signout", "/todo"])
-@pytest.mark.parametrize("token", [None, "", "wrong"])
-def test_a_form_without_its_token_is_refused(server, visitor, path, token):
+def test_a_form_without_its_token_is_refused(server, visitor):
     sign_in(visitor)
-    form = {"action": "add", "title": "Planted", "name": "alice", "password": PASSWORD}
-    answer = visitor.post(path, data=form if token is None else {**form, "csrf": token})
-    assert answer.status_code == 403
-    assert server.titles("alice") == []
-    assert visitor.get("/todo").status_code == 200, "still signed in"
+    form = {"action": "add", "title": "Planted", "name": "customer", "password": PASSWORD}
+    for path in ("/signin", "/signout", "/todo"):
+        for token in (None, "", "wrong"):
+            answer = visitor.post(path, data=form if token is None else {**form, "csrf": token})
+            assert answer.status_code == 403, (path, token)
+            assert visitor.get("/todo").status_code == 200, "still signed in"
+    assert server.titles("customer") == []
 
 
 def test_a_form_token_is_one_visitors_own(server, visitor):
@@ -166,7 +166,7 @@ def test_other_sites_reach_no_form(server, visitor):
     form = {"csrf": token_of(visitor.get("/todo").text), "action": "add", "title": "Planted"}
     for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
         assert visitor.post("/todo", data=form, headers=headers).status_code == 403
-    assert server.titles("alice") == []
+    assert server.titles("customer") == []
 
 
 def test_the_chat_takes_a_session_only_with_the_token_of_its_page(visitor):
@@ -187,7 +187,7 @@ def test_where_an_issuer_signs_the_tokens_there_is_no_password_to_give(tmp_path)
 
 
 def test_passwords_are_kept_as_argon2_and_have_a_least_length(server):
-    kept = server.floor.floor.look(lambda work: work.people.password_hash("alice"))
+    kept = server.floor.floor.look(lambda work: work.people.password_hash("customer"))
     assert kept.startswith("$argon2id$")
     with pytest.raises(Exception, match="10 to 1000"):
-        server.floor.set_password("alice", "short")
+        server.floor.set_password("customer", "short")

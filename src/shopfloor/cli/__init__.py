@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from shopfloor.cli import agents, calls, context, demo, desk, inbox, run, serve, todos, tokens, users
+from shopfloor.cli import agents, board, calls, context, demo, desk, inbox, run, serve, todos, tokens, users
 from shopfloor.errors import ShopfloorError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 serve.register(app)
 calls.register(app)
 desk.register(app)
+board.register(app)
 demo.register(app)
 run.register(app)
 context.register(app)

@@ -1,4 +1,4 @@
-"""shopfloor agent add|list|show|retire"""
+"""shopfloor agent add|list|show|retire|crashed"""
 
 from __future__ import annotations
 
@@ -54,6 +54,14 @@ def retire(settings: Settings, name: Name, as_json: AsJson = False) -> None:
     with opened(settings) as shopfloor:
         row = _row(shopfloor, shopfloor.retire(name))
     show(row, as_json, f"{name} has retired")
+
+
+@command(app, "crashed")
+def crashed(settings: Settings, name: Name, as_json: AsJson = False) -> None:
+    """Report that an agent's process ended by itself; three times within a minute mark the agent as failed."""
+    with opened(settings) as shopfloor:
+        row = _row(shopfloor, shopfloor.crashed(name))
+    show(row, as_json, f"{name} is {row['state']}")
 
 
 def _row(shopfloor: Any, agent: Any) -> dict[str, Any]:

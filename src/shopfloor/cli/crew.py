@@ -177,11 +177,24 @@ def worker(me: Member) -> None:
             _read_mail(me, 4)
             continue
         _work_on(me, task)
-        if questions and me.chance.random() < 0.8:
+        if questions:
             subject, body, options = questions.pop(0)
             me.call("mcp__mail__ask", subject=subject, body=body, options=options, timeoutSeconds=0)
         me.call("mcp__task__update_status", state="REVIEW", comment=me.chance.choice(COMMENTS),
                 branchName=f"{me.name}/{task}")  # fmt: skip
+
+
+def sleeper(me: Member) -> None:
+    """Takes a task, and is never heard of again."""
+    me.pause(2.5, 3.0)
+    while me.goes_on and _next_task(me) is None:
+        me.pause(0.5, 1.0)
+
+
+def crasher(me: Member) -> None:
+    """Says hello, and ends without a word."""
+    me.call("mcp__agent__get_status")
+    sys.exit(3)
 
 
 def _next_task(me: Member) -> str | None:
@@ -208,7 +221,7 @@ def _work_on(me: Member, task: str) -> None:
         type, content = me.chance.choice(FOUND)
         me.call("record_discovery", type=type, content=content, files=["src/prices.py"])
     for _ in range(me.chance.randint(1, 3)):
-        me.pause(3.0, 6.0)
+        me.pause(5.0, 9.0)
         if me.chance.random() < 0.6:
             title, body = me.chance.choice(DECISIONS)
             me.call("mcp__system__log_decision", title=title, body=body)
@@ -221,15 +234,17 @@ def _work_on(me: Member, task: str) -> None:
 def user(me: Member) -> None:
     """A person with a list."""
     for title in ("Read what the crew decided", "Answer the question about payment", "Order coffee"):
-        me.call("add_task", title=title)
+        added = me.call("add_task", title=title) or {}
         me.pause(0.5, 1.0)
-    me.call("complete_task", task_id=3)
+    me.call("complete_task", task_id=added.get("task", {}).get("id"))
 
 
 ROLES: dict[str, Callable[[Member], None]] = {
     "supervisor": supervisor,
     "orchestrator": orchestrator,
     "worker": worker,
+    "sleeper": sleeper,
+    "crasher": crasher,
     "user": user,
 }
 

@@ -11,24 +11,27 @@ import sys
 import tempfile
 import time
 import urllib.request
+import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from shopfloor.cli.options import command, doors, opened
+from shopfloor.cli.options import command, doors, opened, whole
 from shopfloor.errors import InvalidInput, StartRefused
-from shopfloor.settings import Settings
+from shopfloor.settings import CONFIG, Settings
 
 CREW = [
-    ("lead", "SUPERVISOR"),
-    ("planner", "ORCHESTRATOR"),
-    ("builder-1", "WORKER"),
-    ("builder-2", "WORKER"),
-    ("builder-3", "WORKER"),
-    ("builder-4", "WORKER"),
+    ("lead", "SUPERVISOR", "supervisor"),
+    ("planner", "ORCHESTRATOR", "orchestrator"),
+    ("builder-1", "WORKER", "worker"),
+    ("builder-2", "WORKER", "worker"),
+    ("builder-3", "WORKER", "worker"),
+    ("builder-4", "WORKER", "sleeper"),
 ]
+CRASHER = "tester"
+SHORTEST_SILENCE = 20
 PATIENCE = 30.0
 KEY = "DEMO_KEY"
 """Not one of the settings, which the crew would be refused for."""
@@ -37,6 +40,7 @@ Seconds = Annotated[int, typer.Option("--seconds", help="How long the crew works
 Folder = Annotated[
     Path | None, typer.Option("--folder", help="An empty folder for the demo's floor; by default one that goes away.")
 ]
+Show = Annotated[bool, typer.Option("--open", help="Open the pages in the browser of this machine.")]
 Leave = Annotated[bool, typer.Option("--leave", help="End when the crew has ended, instead of serving on.")]
 
 
@@ -44,13 +48,17 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @command(app, "demo", "port")
-    def demo(settings: Settings, seconds: Seconds = 60, folder: Folder = None, leave: Leave = False) -> None:
+    def demo(
+        settings: Settings, seconds: Seconds = 60, folder: Folder = None, leave: Leave = False, show: Show = False
+    ) -> None:
         """Fill a fresh floor with a scripted crew: real processes, real calls, no model; and show its pages."""
         with contextlib.ExitStack() as stack:
             place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shopfloor-demo-")))
             place.mkdir(parents=True, exist_ok=True)
             if any(place.iterdir()):
                 raise InvalidInput(f"{place} is not empty; the demo needs a floor of its own")
+            silence = max(SHORTEST_SILENCE, seconds * 3 // 4)  # somebody goes silent while somebody still looks
+            (place / CONFIG).write_text(f"agent_silence_seconds = {silence}\n")
             for name, text in crew_files().items():
                 (place / name).parent.mkdir(parents=True, exist_ok=True)
                 (place / name).write_text(text)
@@ -58,8 +66,12 @@ def register(app: typer.Typer) -> None:
             server = stack.enter_context(_serving(floor))
             url = _url(server)
             crew = stack.enter_context(_crew(floor, url, seconds))
+            _trouble(floor, url)
             stack.enter_context(_loop(floor))
-            print(f"The floor is alive: {url}/enter?key={_link(floor)}", flush=True)
+            link = f"{url}/enter?key={_link(floor)}"
+            print(f"The floor is alive: {link}", flush=True)
+            if show:
+                webbrowser.open(link)
             print(f"  The crew works for {seconds} s. Ctrl-C ends the demo.", flush=True)
             for sig in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(sig, signal.default_int_handler)
@@ -105,8 +117,8 @@ def _url(server: subprocess.Popen[str]) -> str:
 def _crew(floor: Settings, url: str, seconds: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The members at work, each a process with a key of its own."""
     with opened(floor) as shopfloor:
-        keys = [(type.lower(), name, shopfloor.hire(name, type, None if name == "lead" else "lead", with_token=True)[1])
-                for name, type in CREW]  # fmt: skip
+        keys = [(role, name, shopfloor.hire(name, type, None if name == "lead" else "lead", with_token=True)[1])
+                for name, type, role in CREW]  # fmt: skip
         keys.append(("user", "customer", shopfloor.add_user("customer")[1]))
     crew = [
         subprocess.Popen(  # nosec B603: this very program
@@ -121,6 +133,20 @@ def _crew(floor: Settings, url: str, seconds: int) -> Iterator[list[subprocess.P
         for member in crew:
             member.terminate()
             member.wait(PATIENCE)
+
+
+def _trouble(floor: Settings, url: str) -> None:
+    """What goes wrong on a floor, for real: a process that ends too often, and a call that breaks."""
+    with opened(floor) as shopfloor:
+        _, key = shopfloor.hire(CRASHER, "WORKER", None, with_token=True)
+        for _ in range(3):
+            subprocess.run(  # nosec B603: this very program
+                [sys.executable, "-m", "shopfloor.cli.crew", "crasher", url, CRASHER, "1"],
+                env={**os.environ, KEY: key or ""},
+                check=False,
+            )
+            shopfloor.crashed(CRASHER)
+        whole().break_something(shopfloor, "lead")
 
 
 @contextlib.contextmanager

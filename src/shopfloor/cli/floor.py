@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -12,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from shopfloor.gateways import model
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
+from shopfloor.toolkit import Call, Toolset
 
 
 @contextmanager
@@ -22,6 +24,22 @@ def opened(settings: Settings) -> Iterator[Shopfloor]:
         yield shopfloor
     finally:
         shopfloor.close()
+
+
+def break_something(shopfloor: Shopfloor, caller: str) -> None:
+    """Two calls of a tool that does not work, for the demo to show what becomes of those."""
+    stock = Toolset(
+        "stock", answer=lambda value, _: value, refuse=lambda error, _: {"error": error.message}, acts_as=None,
+        may=lambda *_: True, served=False,
+    )  # fmt: skip
+
+    @stock.tool("count_stock", read_only=True)
+    def count_stock(_: Any) -> None:
+        """Count what is in stock."""
+        raise RuntimeError("The stock room does not answer")
+
+    for _ in range(2):
+        shopfloor.floor.call(Call(stock, "count_stock", {}, shopfloor.credential(caller), "cli"))
 
 
 @contextmanager

@@ -6,35 +6,37 @@ from typing import Annotated, Any
 
 import typer
 
-from shopfloor.cli.options import AsJson, command, default, opened, show, table
-from shopfloor.errors import NotFound
+from shopfloor.cli.options import AsJson, Follow, again, ask, command, default, opened, printable, show, table
+from shopfloor.errors import InvalidInput, NotFound
 from shopfloor.settings import Settings
 
 app = typer.Typer(
     help="What waits for a person: mail, questions, what runs ask, and alarms.", invoke_without_command=True
 )
 
+REQUEST = "request-"
+
 Id = Annotated[str, typer.Argument(help="The mail's id, such as mail-12.")]
 AnyId = Annotated[str, typer.Argument(help="The id of a mail, such as mail-12, or of what a run asks: request-3.")]
 Everything = Annotated[bool, typer.Option("--all", help="Also what has been dealt with.")]
 
-_REQUEST = "request-"
-
 
 @default(app)
-def inbox(settings: Settings, everything: Everything = False, as_json: AsJson = False) -> None:
-    """List what waits for a person: what runs ask, then mail, newest first."""
-    answer = _call(settings, "inbox_waiting", {"includeDone": everything})
-    rows = [*map(_request_row, answer["requests"]), *map(_row, answer["mails"])]
-    show(answer, as_json, table(rows, "Nothing waits for you."))
+def inbox(settings: Settings, everything: Everything = False, as_json: AsJson = False, follow: Follow = False) -> None:
+    """List what waits for a person: what runs ask, then mail, questions and alarms; newest first."""
+    with opened(settings) as shopfloor:
+        for seen in again(follow, lambda: ask(shopfloor, "inbox_waiting", includeDone=everything)):
+            rows = [*(_asked(request) for request in seen["requests"]), *(_row(mail) for mail in seen["mails"])]
+            more = "\nand more, older ones" if "nextCursor" in seen else ""
+            show(seen, as_json, table(rows, "No mail has come yet." if everything else "Nothing waits for you.") + more)
 
 
 @command(app, "read")
 def read(settings: Settings, id: AnyId, as_json: AsJson = False) -> None:
     """Read one mail and mark it as read, or see what a run asks."""
-    if (number := _request_number(id)) is not None:
-        request = _request(settings, number)
-        show(request, as_json, _asked(request))
+    if id.startswith(REQUEST):
+        request = _request(settings, _number(id))
+        show(request, as_json, _question(request))
         return
     mail = _call(settings, "inbox_read", {"mailId": id})
     show(mail, as_json, _letter(mail))
@@ -51,11 +53,14 @@ def reply(
 
 @command(app, "answer")
 def answer(
-    settings: Settings, id: AnyId, text: Annotated[str, typer.Argument(help="The answer.")], as_json: AsJson = False
+    settings: Settings,
+    id: AnyId,
+    text: Annotated[str, typer.Argument(help="The answer.")],
+    as_json: AsJson = False,
 ) -> None:
-    """Answer an agent's question, or what a run asks: one of its answers where it gives some."""
-    if (number := _request_number(id)) is not None:
-        given = _call(settings, "inbox_decide", {"request": number, "answer": text})
+    """Answer an agent's question, or what a run asks."""
+    if id.startswith(REQUEST):
+        given = _call(settings, "inbox_decide", {"request": _number(id), "answer": text})
     else:
         given = _call(settings, "inbox_answer", {"mailId": id, "answer": text})
     show(given, as_json, f"{id} is answered")
@@ -70,16 +75,21 @@ def ack(settings: Settings, id: Id, as_json: AsJson = False) -> None:
 
 def _call(settings: Settings, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     with opened(settings) as shopfloor:
-        answer = shopfloor.answer("desk", tool, arguments, door="cli")
-    if answer.error is not None:
-        raise answer.error
-    body: dict[str, Any] = answer.body
-    return body
+        return ask(shopfloor, tool, **arguments)
 
 
-def _request_number(id: str) -> int | None:
-    number = id.removeprefix(_REQUEST)
-    return int(number) if id.startswith(_REQUEST) and number.isascii() and number.isdigit() else None
+def _number(id: str) -> int:
+    digits = id.removeprefix(REQUEST)
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise InvalidInput(f"'{id}' is no request; they look like request-3")
+    return int(digits)
+
+
+def _asked(request: dict[str, Any]) -> dict[str, Any]:
+    wants = " or ".join(request["options"]) or "answer"
+    subject = request["question"].partition("\n")[0][:60]
+    id = f"{REQUEST}{request['request']}"
+    return {"id": id, "from": f"run:{request['run']}", "wants": wants, "subject": subject, "at": request["createdAt"]}
 
 
 def _request(settings: Settings, number: int) -> dict[str, Any]:
@@ -87,24 +97,14 @@ def _request(settings: Settings, number: int) -> dict[str, Any]:
     for request in requests:
         if request["request"] == number:
             return request
-    raise NotFound(f"{_REQUEST}{number} does not wait for an answer", hint="See what does: shopfloor inbox")
+    raise NotFound(f"{REQUEST}{number} does not wait for an answer", hint="See what does: shopfloor inbox")
 
 
-def _request_row(request: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "id": f"{_REQUEST}{request['request']}",
-        "from": f"run:{request['run']}",
-        "wants": " ".join(request["options"]) or "answer",
-        "subject": request["question"][:60],
-        "at": request["createdAt"],
-    }
-
-
-def _asked(request: dict[str, Any]) -> str:
+def _question(request: dict[str, Any]) -> str:
     options = ", ".join(request["options"]) or "any answer"
     lines = [f"From:    run:{request['run']}", f"Date:    {request['createdAt']}"]
-    lines.append(f"Answer:  {options}: shopfloor inbox answer {_REQUEST}{request['request']} TEXT")
-    return "\n".join([*lines, "", *(_plain(line) for line in request["question"].split("\n"))])
+    lines.append(f"Answer:  {options}: shopfloor inbox answer {REQUEST}{request['request']} TEXT")
+    return "\n".join([*lines, "", *(printable(line) for line in request["question"].split("\n"))])
 
 
 def _row(mail: dict[str, Any]) -> dict[str, Any]:
@@ -126,14 +126,9 @@ def _wants(mail: dict[str, Any]) -> str:
 
 
 def _letter(mail: dict[str, Any]) -> str:
-    lines = [f"From:    {_plain(mail['from'])} ({mail['fromType']})", f"Subject: {_plain(mail['subject'])}"]
+    lines = [f"From:    {printable(mail['from'])} ({mail['fromType']})", f"Subject: {printable(mail['subject'])}"]
     lines.append(f"Date:    {mail['createdAt']}")
     if question := mail.get("question"):
-        options = ", ".join(_plain(option) for option in question["options"]) or "any answer"
+        options = ", ".join(printable(option) for option in question["options"]) or "any answer"
         lines.append(f"Answer:  {options} (until {question['deadline']}): shopfloor inbox answer {mail['id']} TEXT")
-    return "\n".join([*lines, "", *(_plain(line) for line in mail["body"].split("\n"))])
-
-
-def _plain(text: str) -> str:
-    """Agent-written text must not steer the terminal."""
-    return "".join(char if char.isprintable() or char == "\t" else "�" for char in text)
+    return "\n".join([*lines, "", *(printable(line) for line in mail["body"].split("\n"))])

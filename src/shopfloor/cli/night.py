@@ -11,7 +11,9 @@ import time
 import urllib.request
 from typing import Any
 
-PLAN = ["Collect the slow queries", "Add an index for each", "Measure again", "Write down what changed"]
+MEASURE = "Measure again"
+PLAN = ["Collect the slow queries", "Add an index for each", MEASURE, "Write down what changed"]
+ASKED = "night-asks"
 LEARNED = "An index on (shop, day) halves the report's time"
 PAUSE = 4.0
 
@@ -22,6 +24,7 @@ class Night:
     def __init__(self) -> None:
         self._url = ""
         self._headers: dict[str, str] = {}
+        self._session = ""
 
     def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """What an agent answers to a request of its client."""
@@ -36,7 +39,8 @@ class Night:
                 server = params["mcpServers"][0]
                 self._url = server["url"]
                 self._headers = {each["name"]: each["value"] for each in server["headers"]}
-                return {"sessionId": f"night-{time.monotonic_ns()}"}
+                self._session = f"night-{time.monotonic_ns()}"
+                return {"sessionId": self._session}
             case "session/prompt":
                 self._work()
                 return {"stopReason": "end_turn"}
@@ -48,16 +52,35 @@ class Night:
             self._tool("task-add", tasks=[{"content": content} for content in PLAN])
             self._tool("iteration-summary", summary="Planned the night's work")
             return
-        task = next((word.strip(".,:[]") for word in self._tool("task-next").split() if word.startswith("TAS-")), None)
+        text = self._tool("task-next")
+        task = next((word.strip(".,:[]") for word in text.split() if word.startswith("TAS-")), None)
         if task is None:
             self._tool("session-complete")
             return
         self._tool("task-update", id=task, status="in_progress")
         time.sleep(PAUSE)
+        if MEASURE in text and not self._permitted():
+            self._tool("note-add", notes=[{"content": "Measuring was not allowed", "type": "stuck"}])
         self._tool("note-add", notes=[{"content": LEARNED, "type": "learning"}])
         time.sleep(PAUSE)
         self._tool("task-update", id=task, status="completed")
         self._tool("iteration-summary", summary=f"Finished {task}")
+
+    def _permitted(self) -> bool:
+        """Whether whoever is in charge lets it run a command; that is waited for."""
+        deed = {"toolCallId": ASKED, "title": "make bench REPORTS=nightly", "kind": "execute", "status": "pending"}
+        options = [
+            {"optionId": kind, "name": kind.replace("_", " "), "kind": kind} for kind in ("allow_once", "reject_once")
+        ]
+        say({"id": ASKED, "method": "session/request_permission",
+             "params": {"sessionId": self._session, "toolCall": deed, "options": options}})  # fmt: skip
+        for line in sys.stdin:
+            message = json.loads(line)
+            if message.get("id") == ASKED:
+                return bool(message.get("result", {}).get("outcome", {}).get("optionId") == "allow_once")
+            if message.get("method") == "session/cancel":
+                return False
+        return False
 
     def _tool(self, name: str, **arguments: Any) -> str:
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
@@ -79,8 +102,13 @@ def main() -> None:
         message = json.loads(line)
         if "method" in message and "id" in message:
             result = night.answer(message["method"], message.get("params") or {})
-            sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}) + "\n")
-            sys.stdout.flush()
+            say({"id": message["id"], "result": result})
+
+
+def say(message: dict[str, Any]) -> None:
+    """One message to the client."""
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 WHERE = ("project", "data", "database", "workspace")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on showing what is new, until Ctrl-C.")]
+EVERY = 0.5
+"""Seconds between two looks of whoever follows."""
 
 
 def command(
@@ -82,6 +86,36 @@ def opened(settings: Settings) -> AbstractContextManager[Shopfloor]:
     """The floor, opened in this process; a server may run beside it."""
     floor: AbstractContextManager[Shopfloor] = whole().opened(settings)
     return floor
+
+
+def ask(shopfloor: Shopfloor, tool: str, /, **given: Any) -> dict[str, Any]:
+    """The answer of a tool of the desk; a refusal is raised."""
+    answer = shopfloor.answer(
+        "desk", tool, {name: value for name, value in given.items() if value is not None}, door="cli"
+    )
+    if answer.error is not None:
+        raise answer.error
+    body: dict[str, Any] = answer.body
+    return body
+
+
+def again(follow: bool, look: Callable[[], Any]) -> Iterator[Any]:
+    """What there is to see; when following, again whenever it is different."""
+    last = None
+    while True:
+        seen = look()
+        told = json.dumps(seen, sort_keys=True)
+        if told != last:
+            if last is not None:
+                print()
+            yield seen
+        last = told
+        if not follow:
+            return
+        try:
+            time.sleep(EVERY)
+        except KeyboardInterrupt:
+            return
 
 
 def whole() -> ModuleType:

@@ -18,6 +18,9 @@ _COLUMNS = (
 LOOKED_THROUGH = 20_000
 """Rows that one search looks at, at most, before it says how far it came."""
 
+_LOOKS = "(toolset = 'desk' OR (toolset = 'personal' AND tool LIKE 'show%'))"
+"""Calls by which a page looks at the floor, or at somebody's list."""
+
 _SLACK = 1000
 """Numbers and times grow together, but not in step: calls that last end among later ones."""
 _UNINDEXED = unindexed("decision", "CAST(decision.id AS TEXT)", "created_at")
@@ -210,7 +213,7 @@ class Decisions:
     def newest_call(self) -> int:
         """The number of the last row that a timeline shows."""
         row = self._connection.one(
-            "SELECT id FROM decision WHERE workspace = :workspace AND kind <> 'invocation' AND toolset <> 'desk'"
+            f"SELECT id FROM decision WHERE workspace = :workspace AND kind <> 'invocation' AND NOT {_LOOKS}"
             " ORDER BY id DESC LIMIT 1",
             workspace=self._workspace,
         )
@@ -305,7 +308,7 @@ def _judged(sought: Sought) -> tuple[str, dict[str, Any]]:
         conditions.append("code = :code")
         values["code"] = sought.outcome
     if not sought.desk:
-        conditions.append("toolset <> 'desk'")
+        conditions.append(f"NOT {_LOOKS}")
     conditions += [f"{column} = :{column}" for column in ("subject", "tool") if getattr(sought, column) is not None]
     for condition, name in (("created_at >= :since", "since"), ("created_at < :until", "until")):
         if getattr(sought, name) is not None:

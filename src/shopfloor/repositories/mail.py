@@ -224,6 +224,22 @@ class Mails:
         assert row is not None
         return int(row[0])
 
+    def count_waiting(self, owner: Party, now: int, limit: int) -> int:
+        """How much waits in an inbox and is not muted; only so many of the newest are looked at."""
+        row = self._connection.one(
+            "SELECT count(*) FROM (SELECT mail FROM receipt WHERE workspace = :workspace AND recipient = :owner"
+            " AND waiting = 1 ORDER BY mail DESC LIMIT :limit) AS newest WHERE NOT EXISTS (SELECT 1 FROM mute"
+            " JOIN mail ON mail.workspace = mute.workspace AND mute.what IN (mail.sender, 'thread:' ||"
+            " CAST(coalesce(mail.thread, mail.id) AS TEXT)) WHERE mute.workspace = :workspace AND mute.until > :now"
+            " AND mail.id = newest.mail)",
+            workspace=self._workspace,
+            owner=owner.key,
+            now=now,
+            limit=limit,
+        )
+        assert row is not None
+        return int(row[0])
+
     def newest_unread(self, owner: Party) -> Party | None:
         """Who wrote the newest unread mail."""
         row = self._connection.one(

@@ -33,6 +33,8 @@ class Column:
     tasks: list[Task]
     count: int
     more_after: int | None
+    searched: int | None
+    """How many tasks a filter looked at, where it was one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +61,31 @@ def board(work: Work, kind: BoardKind, name: str) -> Tasks:
 def columns(
     work: Work, kind: BoardKind, name: str, *, limit: int, state: State | None, after: int | None, text: str | None
 ) -> list[Column]:
-    """The board, state by state; of each so many tasks, and how many there are, up to 1,000."""
+    """The board, state by state; of each so many tasks, and how many there are, up to 1,000. A text is looked for among
+    so many tasks at a time; the next page goes on where it stopped."""
     tasks_here = board(work, kind, name)
     wanted = [state] if state is not None else COLUMNS[kind]
     return [_column(tasks_here, each, limit, after, text) for each in wanted]
 
 
 def _column(tasks_here: Tasks, state: State, limit: int, after: int | None, text: str | None) -> Column:
-    found = tasks_here.page(limit=SCANNED if text else limit + 1, state=state, after=after)
-    if text:
-        folded = text.casefold()
-        found = [task for task in found if folded in f"{task.number} {task.title} {task.assignee or ''}".casefold()]
-    shown = found[:limit]
-    more = shown[-1].number if len(found) > limit else None
-    return Column(state, shown, tasks_here.count_up_to(COUNTED, state=state), more)
+    count = tasks_here.count_up_to(COUNTED, state=state)
+    if text is None:
+        found = tasks_here.page(limit=limit + 1, state=state, after=after)
+        more = found[limit - 1].number if len(found) > limit else None
+        return Column(state, found[:limit], count, more, None)
+    looked_at = tasks_here.page(limit=SCANNED, state=state, after=after)
+    fitting = [task for task in looked_at if text.casefold() in _words(task)]
+    if len(fitting) > limit:
+        more = fitting[limit - 1].number
+    else:
+        more = looked_at[-1].number if len(looked_at) == SCANNED else None
+    return Column(state, fitting[:limit], count, more, len(looked_at))
+
+
+def _words(task: Task) -> str:
+    """What a filter looks at."""
+    return f"{task.number} {task.title} {task.assignee or ''}".casefold()
 
 
 def scope(work: Work, kind: BoardKind, name: str) -> Tasks:

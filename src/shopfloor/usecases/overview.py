@@ -18,7 +18,7 @@ from shopfloor.repositories.processes import Process
 from shopfloor.repositories.work import Work
 
 AGENTS = 200
-_COUNTED = 500
+COUNTED = 500
 EVENTS = 15
 RUNS = 20
 ESCALATIONS = 5
@@ -98,8 +98,8 @@ def _state(work: Work, agent: Agent) -> str:
 
 
 def waiting(work: Work) -> int:
-    """How much waits for a person: what is unread or unanswered, and what runs ask; up to 1,000 are counted."""
-    return len(work.mail.page(HUMAN, "waiting", limit=_COUNTED)) + len(work.run_talk.pending(_COUNTED))
+    """How much waits for a person and is not muted: what is unread or unanswered, and what runs ask; up to 500."""
+    return min(COUNTED, work.mail.count_waiting(HUMAN, work.now, COUNTED) + len(work.run_talk.pending(COUNTED)))
 
 
 def _runs(work: Work) -> list[Run]:

@@ -76,7 +76,7 @@ def edit(
         raise InvalidInput(
             f"task-{number} has changed: it is at version {task.version}, not {version}",
             field="version",
-            hint="Read it again with mcp__task__get, then decide anew",
+            hint="Read it again, then decide anew",
         )
     for blocker in remove:
         undepend(work.tasks, number, blocker)

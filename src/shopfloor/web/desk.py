@@ -15,14 +15,13 @@ from starlette.routing import Match, Route
 
 from shopfloor.app import Floor, enter
 from shopfloor.errors import InvalidInput, NotFound, PermissionDenied, ShopfloorError, TooBusy, Unauthenticated
-from shopfloor.toolkit import Json, Tool
+from shopfloor.toolkit import Answer, Json, Tool
 from shopfloor.web.frame import Visitor, dress, local, status_of
 from shopfloor.web.routes import Pages
 from shopfloor.web.stream import Streams
-from shopfloor.web.views import VIEWS, View, log_input
+from shopfloor.web.views import VIEWS, View, badge, list_of, log_input
 
 STREAMS = 1000
-EXPORTED = 100_000
 SEAT = "shopfloor desk NAME reader"
 
 Serve = Callable[[Request, Visitor], Awaitable[Response]]
@@ -58,12 +57,13 @@ class Desk:
             Route("/live", self._pages.open(self._guarded(self._live))),
             Route("/log/export", self._pages.open(self._guarded(self._export))),
             Route("/act/{tool}", self._pages.open(self._guarded(self._act)), methods=["POST"]),
+            Route("/lists/{user}/move", self._pages.open(self._guarded(self._move_own)), methods=["POST"]),
             *(Route(view.path, self._pages.open(self._guarded(self._page(view)))) for view in VIEWS),
         ]
 
     def is_form(self, path: str) -> bool:
         """Which addresses take forms."""
-        return path.startswith("/act/")
+        return path.startswith("/act/") or (path.startswith("/lists/") and path.endswith("/move"))
 
     def _guarded(self, serve: Serve) -> Callable[[Request], Awaitable[Response]]:
         """A page for those who signed in; others are sent to do so first."""
@@ -115,7 +115,7 @@ class Desk:
             given = {**dict(request.query_params), **{k: str(v) for k, v in request.path_params.items()}}
             found = await self._found(view, visitor, given)
             if found["badge"] is None:
-                found["badge"] = (await visitor.ask("inbox_count"))["waiting"]
+                found["badge"] = badge(await visitor.ask("inbox_count"))
             address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
             return self._pages.html(
                 request, view.template, 200, visitor.credential, **found, fragment=False,
@@ -134,12 +134,12 @@ class Desk:
         if self._streams.open >= STREAMS:
             raise TooBusy
 
-        async def render() -> dict[str, str]:
+        async def render() -> dict[str, str | None]:
             found = await self._found(view, visitor, given)
             shown = {**found, "fragment": True, "csrf": "", "path": urlsplit(address).path, "here": address}
             template = self._pages.templates.get_template(view.template)
             html = await asyncio.to_thread(template.render, **shown)
-            return {"html": html, "badge": "" if found["badge"] is None else str(found["badge"])}
+            return {"html": html, "badge": None if found["badge"] is None else found["badge"] or "0"}
 
         async def still() -> None:
             again = await self._visitor(request)
@@ -148,7 +148,7 @@ class Desk:
 
         if not visitor.at_the_desk:
             raise PermissionDenied("You have no place at the desk")
-        key = f"{visitor.rights} {address}"
+        key = f"{visitor.principal.key if view.own else visitor.rights} {address}"
         lines = self._streams.events(key, view.topics, view.pause, render, still)
         return StreamingResponse(lines, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
@@ -169,17 +169,26 @@ class Desk:
         first = await visitor.ask("log_search", **given, full=True, limit=200)
 
         async def lines() -> AsyncIterator[str]:
-            page, sent = first, 0
+            page = first
             while True:
                 for call in page["calls"]:
                     yield json.dumps(call, ensure_ascii=False) + "\n"
-                sent += len(page["calls"])
-                if "nextCursor" not in page or sent >= EXPORTED or self._floor.stopping:
+                if "nextCursor" not in page:
                     return
-                page = await visitor.ask("log_search", **given | {"cursor": page["nextCursor"]}, full=True, limit=200)
+                try:
+                    page = await self._further(request, given | {"cursor": page["nextCursor"]})
+                except ShopfloorError as error:  # the status has been sent: the last line says that there was more
+                    yield json.dumps({"incomplete": error.message, "cursor": page["nextCursor"]}) + "\n"
+                    return
 
         name = 'attachment; filename="shopfloor-log.jsonl"'
         return StreamingResponse(lines(), media_type="application/jsonl", headers={"Content-Disposition": name})
+
+    async def _further(self, request: Request, given: Json) -> Json:
+        """The next page of an export, for whoever may still look."""
+        if self._floor.stopping:
+            raise TooBusy("The floor stops")
+        return await (await self._visitor(request)).ask("log_search", **given, full=True, limit=200)
 
     async def _act(self, request: Request, visitor: Visitor) -> Response:
         """One deed of a visitor: a form becomes a call of the tool that it names."""
@@ -188,8 +197,21 @@ class Desk:
         tool = self._floor.toolsets["desk"].tools.get(name)
         if tool is None or tool.read_only:
             raise NotFound("There is no such action")
-        answer = await visitor.answer(name, _input(tool, form))
-        back = local(form.get("back"))
+        return self._done(request, visitor, await visitor.answer(name, _input(tool, form)), local(form.get("back")))
+
+    async def _move_own(self, request: Request, visitor: Visitor) -> Response:
+        """A task of somebody's own list, moved by its owner, or by the operator in the owner's name."""
+        form = await self._pages.form(request)
+        owner = list_of(visitor, request.path_params["user"])
+        deed = {"COMPLETED": "complete", "PENDING": "reopen"}.get(form.get("state", ""))
+        if deed is None:
+            raise InvalidInput("A list knows PENDING and COMPLETED only", field="state")
+        given = {"taskId": _integer("number", form.get("number", ""))}
+        answer = await visitor.answer(deed, given, toolset="personal", claim=owner)
+        return self._done(request, visitor, answer, local(form.get("back")))
+
+    def _done(self, request: Request, visitor: Visitor, answer: Answer, back: str) -> Response:
+        """What a deed came to: for a script as it is, for a form the page that it came from."""
         if not _wants_page(request):
             status = status_of(answer.error)
             return JSONResponse(answer.body if answer.error is None or "error" in answer.body else {}, status)
@@ -207,19 +229,31 @@ def _wants_page(request: Request) -> bool:
 
 
 def _input(tool: Tool, form: dict[str, str]) -> Json:
-    """The fields of a form as the tool's signature wants them; empty ones are left out."""
+    """The fields of a form as the tool's signature wants them; empty ones are left out where empty text says nothing."""
     given: Json = {}
     for name, schema in tool.schema["properties"].items():
-        text = form.get(name, "")
-        if not text.strip():
+        text = form.get(name)
+        if text is None or (not text.strip() and not _may_be_empty(schema)):
             continue
         match schema.get("type"):
             case "integer":
-                if not (text.isascii() and text.isdigit() and len(text) < 19):
-                    raise InvalidInput(f"'{name}' must be a number", field=name)
-                given[name] = int(text)
+                given[name] = _integer(name, text)
             case "boolean":
                 given[name] = text in ("true", "on", "1")
+            case "array":
+                given[name] = [_integer(name, part) for part in text.replace(",", " ").split()]
             case _:
                 given[name] = text.replace("\r\n", "\n")
     return given
+
+
+def _may_be_empty(schema: Json) -> bool:
+    return schema.get("type") == "string" and "enum" not in schema and not schema.get("minLength")
+
+
+def _integer(name: str, text: str) -> int:
+    """A number, also of a task as pages spell it."""
+    digits = text.strip().removeprefix("task-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise InvalidInput(f"'{name}' must be a number, not '{text.strip()[:40]}'", field=name)
+    return int(digits)

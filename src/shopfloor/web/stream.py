@@ -15,7 +15,7 @@ PAUSE = 1.0
 
 HEARTBEAT = 15.0
 
-Render = Callable[[], Awaitable[dict[str, str]]]
+Render = Callable[[], Awaitable[dict[str, str | None]]]
 
 
 @dataclass(eq=False)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from shopfloor.errors import NotFound
 from shopfloor.toolkit import Json
@@ -15,6 +16,10 @@ Given = Mapping[str, str]
 Look = Callable[[Visitor, Given], Awaitable[Json]]
 
 LOG_FILTERS = ("agent", "tool", "outcome", "task", "since", "until", "text", "desk")
+LISTED = {"PENDING": ("active", "COMPLETED"), "COMPLETED": ("completed", "PENDING")}
+"""The states of a user's list: how the list's own tools call them, and where a task can go from there."""
+
+MOVE = "/act/task_move"
 OUTCOMES = ("ok", "error", "decision", "open", "limited", "PERMISSION_DENIED", "INVALID_INPUT", "INTERNAL_ERROR")
 
 
@@ -27,6 +32,8 @@ class View:
     look: Look
     topics: tuple[str, ...] = ()
     pause: float = 1.0
+    own: bool = False
+    """Whether it shows something that not everybody with the same rights may see."""
 
 
 async def floor(visitor: Visitor, _: Given) -> Json:
@@ -37,7 +44,7 @@ async def floor(visitor: Visitor, _: Given) -> Json:
         "seen": seen,
         "minutes": [(each["at"][11:16], each["calls"], each["failed"]) for each in minutes],
         "now": minutes[-1]["calls"] + minutes[-2]["calls"],
-        "badge": seen["waiting"],
+        "badge": badge(seen),
     }
 
 
@@ -50,7 +57,7 @@ async def inbox(visitor: Visitor, given: Given) -> Json:
         "seen": seen,
         "show": "all" if done else "waiting",
         "agents": [agent["id"] for agent in agents if agent["retiredAt"] is None],
-        "badge": (await visitor.ask("inbox_count"))["waiting"],
+        "badge": badge(await visitor.ask("inbox_count")),
     }
 
 
@@ -81,15 +88,57 @@ async def board(visitor: Visitor, given: Given) -> Json:
         cursor=given.get("cursor"),
     )  # fmt: skip
     run = await visitor.ask("run_show", run=number) if given["kind"] == "loop" else None
-    return {"seen": seen, "run": run, "text": given.get("text", ""), "state": given.get("state", "")}
+    return {"seen": seen, "run": run, "text": given.get("text", ""), "state": given.get("state", ""), "act": MOVE}
 
 
 async def own_list(visitor: Visitor, given: Given) -> Json:
-    """Somebody's own list, looked at by the operator, in whose name the log says so."""
-    if visitor.rights != OPERATOR:
-        raise NotFound("There is no such list", hint="A list is seen by its owner, on the page Todo")
-    seen = await visitor.ask("show_list", toolset="personal", claim=given["user"], limit=50, cursor=given.get("cursor"))
-    return {"seen": seen, "user_of_list": given["user"]}
+    """Somebody's own list as a board: its owner's, or looked at by the operator, whom the log names beside the owner."""
+    owner = list_of(visitor, given["user"])
+    wanted = [given["state"]] if given.get("state") in LISTED else list(LISTED)
+    columns = [await _list_column(visitor, owner, state, given.get("cursor")) for state in wanted]
+    title = "Your list" if owner == visitor.name else f"List of {owner}"
+    seen = {"kind": "list", "board": owner, "title": title, "epic": None, "columns": columns, "deleted": []}
+    return {
+        "seen": seen,
+        "run": None,
+        "text": "",
+        "state": given.get("state", ""),
+        "act": f"/lists/{quote(owner)}/move",
+    }
+
+
+async def _list_column(visitor: Visitor, owner: str, state: str, cursor: str | None) -> Json:
+    name, move = LISTED[state]
+    seen = await visitor.ask("show_list", toolset="personal", claim=owner, filter=name, limit=50, cursor=cursor)
+    tasks = [
+        {
+            **task,
+            "number": task["id"],
+            "id": f"#{task['id']}",
+            "kind": "list",
+            "assignee": None,
+            "waitsFor": 0,
+            "attempts": 0,
+        }
+        for task in seen["tasks"]
+    ]
+    more = {"nextCursor": seen["nextCursor"]} if "nextCursor" in seen else {}
+    return {
+        "state": state,
+        "count": seen["count"],
+        "counted": True,
+        "searched": None,
+        "moves": [move],
+        "tasks": tasks,
+        **more,
+    }
+
+
+def list_of(visitor: Visitor, owner: str) -> str:
+    """Whose list is meant, for those who may see it; for everybody else there is no such list."""
+    if visitor.rights != OPERATOR and owner != visitor.name:
+        raise NotFound("There is no such list", hint="A list is seen by its owner")
+    return owner
 
 
 async def task(visitor: Visitor, given: Given) -> Json:
@@ -161,6 +210,11 @@ def log_input(given: Given) -> dict[str, Any]:
     return wanted
 
 
+def badge(seen: Json) -> str:
+    """How much waits, beside the word Inbox; nothing when nothing does."""
+    return f"{seen['waiting']}{'+' if seen['moreWaiting'] else ''}" if seen["waiting"] else ""
+
+
 def task_path(task: Json) -> str:
     """Where a task has its page."""
     return f"/boards/loop/{task['board']}/{task['number']}" if task["kind"] == "loop" else f"/tasks/{task['number']}"
@@ -183,7 +237,7 @@ VIEWS = (
     View("/boards", "desk/boards.html", boards, ("task", "epic", "run")),
     View("/boards/{kind:kind}/{board}", "desk/board.html", board, ("task", "epic", "run")),
     View("/boards/{kind:kind}/{board}/{number:int}", "desk/task.html", task, ("run", "task")),
-    View("/lists/{user}", "desk/list.html", own_list, ("todo",)),
+    View("/lists/{user}", "desk/board.html", own_list, ("todo",), own=True),
     View("/tasks/{number:int}", "desk/task.html", task, ("task",)),
     View("/log", "desk/log.html", log, ("calls", "log")),
     View("/log/{reference}", "desk/call.html", call),

@@ -15,13 +15,13 @@ def told(entry):
 
 
 def test_an_agent_writes_a_decision_of_its_own(floor):
-    floor.hire("ada", "WORKER", with_token=False)
-    data = floor.call("factory", LOG_DECISION, DECISION, "ada")["data"]
+    floor.hire("builder", "WORKER", with_token=False)
+    data = floor.call("factory", LOG_DECISION, DECISION, "builder")["data"]
     assert re.fullmatch(r"log-\d+", data["logId"])
     (entry,) = [entry for entry in floor.log() if entry.kind == "manual"]
     assert (f"log-{entry.id}", entry.subject, entry.decision, entry.reasoning) == (
         data["logId"],
-        "agent:ada",
+        "agent:builder",
         DECISION["title"],
         DECISION["body"],
     )
@@ -51,8 +51,8 @@ def test_a_decision_needs_a_title_and_a_body(floor, input, field):
 
 @pytest.mark.parametrize("role", ["SUPERVISOR", "ORCHESTRATOR", "WORKER"])
 def test_every_type_may_write_decisions(floor, role):
-    floor.hire("ada", role, with_token=False)
-    assert floor.call("factory", LOG_DECISION, DECISION, "ada")["success"] is True
+    floor.hire("builder", role, with_token=False)
+    assert floor.call("factory", LOG_DECISION, DECISION, "builder")["success"] is True
 
 
 @pytest.mark.parametrize(("tool", "input"), [(STATUS, {}), (LOG_DECISION, DECISION)])

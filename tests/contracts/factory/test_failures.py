@@ -34,12 +34,12 @@ def test_what_may_pass_is_told_by_its_type_never_by_its_words(floor, error, atte
 
 
 def test_a_failure_of_the_floor_is_escalated_with_its_details_and_its_stack(floor):
-    floor.hire("ada", "WORKER", "local", with_token=False)
+    floor.hire("builder", "WORKER", "local", with_token=False)
     floor.tools.failures = [RuntimeError("the belt broke")]
-    floor.call("bench", "note", {"text": "x"}, "ada")
+    floor.call("bench", "note", {"text": "x"}, "builder")
     (row,) = floor.escalations()
     assert (row.subject, row.tool, row.code, row.message, row.count) == (
-        "agent:ada",
+        "agent:builder",
         "note",
         "INTERNAL_ERROR",
         "the belt broke",

@@ -55,11 +55,11 @@ def test_what_is_denied_stays_denied_whatever_allows_it():
 
 @pytest.mark.parametrize("role", sorted(EVERYBODY))
 def test_a_call_is_allowed_or_refused_as_the_table_says(floor, role):
-    floor.hire("ada", role, with_token=False)
+    floor.hire("builder", role, with_token=False)
     tools = list(TOOLSETS["factory"].tools)
     rights = compiled(tools)
     for tool in tools:
-        error = floor.call("factory", tool, {"no": "such argument"}, "ada")["error"]
+        error = floor.call("factory", tool, {"no": "such argument"}, "builder")["error"]
         if tool in rights[role]:
             assert error["code"] == "INVALID_INPUT"
         else:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from shopfloor.domain.epics import Epic
+from shopfloor.domain.epics import EPIC_MOVES, Epic, EpicState
 from shopfloor.domain.loops import task_id
 from shopfloor.domain.pages import PAGE, listed, read_number_cursor, wanted, write_cursor
 from shopfloor.domain.tasks import DEFAULT_PRIORITY, MOVES, BoardKind, State, Task
@@ -20,17 +20,29 @@ from shopfloor.usecases.boards import KEPT_DAYS
 
 COLUMN = 30
 
-Kind = Literal["epic", "loop"]
+Kind = Annotated[Literal["epic", "loop"], Field(description="Of the board: epic (the default for one task) or loop")]
 Board = Annotated[
     str, Field(description="The epic's number (nothing: tasks of no epic), or the loop's name", max_length=64)
 ]
-Number = Annotated[int, Field(ge=1, le=2**62)]
-StateName = Literal["PENDING", "ASSIGNED", "IN_PROGRESS", "REVIEW", "BLOCKED", "COMPLETED", "FAILED", "CANCELLED"]
+Number = Annotated[int, Field(description="The task's number", ge=1, le=2**62)]
+Others = Annotated[list[Number], Field(description="Numbers of tasks, at most 100", max_length=100)]
+EpicNumber = Annotated[int, Field(description="The epic's number", ge=1, le=2**62)]
+StateName = Annotated[
+    Literal["PENDING", "ASSIGNED", "IN_PROGRESS", "REVIEW", "BLOCKED", "COMPLETED", "FAILED", "CANCELLED"],
+    Field(description="A state of a task"),
+]
+EpicStateName = Annotated[
+    Literal["PLANNING", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED"], Field(description="A state of an epic")
+]
 Comment = Annotated[str, Field(description="1-65536 characters", min_length=1, max_length=65536)]
-Priority = Annotated[int, Field(description="0 critical to 4 backlog", ge=0, le=4)]
-Text = Annotated[str | None, Field(max_length=200)]
-EpicTitle = Annotated[str, Field(min_length=1, max_length=500)]
-Description = Annotated[str, Field(max_length=65536)]
+Priority = Annotated[int, Field(description="0 critical to 4 backlog, default 2", ge=0, le=4)]
+Text = Annotated[
+    str | None, Field(description="Only tasks with this in number, title or assignee; 200 characters", max_length=200)
+]
+Title = Annotated[str, Field(description="1-500 characters", min_length=1, max_length=500)]
+Description = Annotated[str, Field(description="Markdown, at most 65536 characters", max_length=65536)]
+AgentId = Annotated[str, Field(description="The agent's name", min_length=1, max_length=64)]
+Version = Annotated[int | None, Field(description="Refuse if the task has changed since this version", ge=1)]
 
 
 @toolset.tool("board_epics", read_only=True)
@@ -70,6 +82,7 @@ def show(
                 "state": column.state.value,
                 "count": column.count,
                 "counted": column.count < boards.COUNTED,
+                "searched": column.searched,
                 "moves": [each.value for each in MOVES[BoardKind(kind)].get(column.state, ())],
                 "tasks": [spell_task(task) for task in column.tasks],
                 **({} if column.more_after is None else {"nextCursor": write_cursor(column.more_after)}),
@@ -118,7 +131,7 @@ def move(
 
 
 @toolset.tool("task_assign")
-def assign(work: Work, number: Number, agent_id: Annotated[str, Field(min_length=1, max_length=64)]) -> Json:
+def assign(work: Work, number: Number, agent_id: AgentId) -> Json:
     """Give a task to an agent, which is told by mail."""
     return spell_task(claims.assign(work, number, agent_id))
 
@@ -135,8 +148,8 @@ def comment(work: Work, number: Number, body: Comment) -> Json:
 @toolset.tool("task_create")
 def create(
     work: Work,
-    title: EpicTitle,
-    epic: Number | None = None,
+    title: Title,
+    epic: EpicNumber | None = None,
     description: Description = "",
     priority: Priority = DEFAULT_PRIORITY,
 ) -> Json:
@@ -144,6 +157,30 @@ def create(
     return spell_task(
         tasks.create(work, title=title, description=description, epic=epic, priority=priority, depends_on=[])
     )
+
+
+@toolset.tool("task_edit", idempotent=True)
+def edit(
+    work: Work,
+    number: Number,
+    title: Title | None = None,
+    description: Description | None = None,
+    priority: Priority | None = None,
+    add_depends_on: Others | None = None,
+    remove_depends_on: Others | None = None,
+    version: Version = None,
+) -> Json:
+    """Change the words, the priority or the dependencies of an epic's task; one that would close a circle is refused."""
+    changes = {"title": title, "description": description, "priority": priority}
+    task = tasks.edit(
+        work,
+        number,
+        version=version,
+        add=add_depends_on or (),
+        remove=remove_depends_on or (),
+        **{name: value for name, value in changes.items() if value is not None},
+    )
+    return spell_task(task)
 
 
 @toolset.tool("task_delete", destructive=True)
@@ -159,9 +196,15 @@ def restore(work: Work, number: Number) -> Json:
 
 
 @toolset.tool("epic_create")
-def epic_create(work: Work, title: EpicTitle, description: Description = "") -> Json:
+def epic_create(work: Work, title: Title, description: Description = "") -> Json:
     """Create an epic, in planning."""
     return _epic(work, epics.create(work, title, description, None, None))
+
+
+@toolset.tool("epic_move", idempotent=True)
+def epic_move(work: Work, number: EpicNumber, state: EpicStateName) -> Json:
+    """Move an epic to another state; it is complete only when none of its tasks is open, and then for good."""
+    return _epic(work, epics.move(work, number, EpicState(state)))
 
 
 def spell_task(task: Task) -> Json:
@@ -194,6 +237,7 @@ def _epic(work: Work, epic: Epic) -> Json:
         "title": epic.title,
         "description": epic.description[:2000],
         "state": epic.state.value,
+        "moves": [state.value for state in EPIC_MOVES[epic.state]],
         "tasks": {state: count for state, count in counts.items() if count},
         "createdAt": iso(epic.created_at),
         "completedAt": iso_or_none(epic.completed_at),

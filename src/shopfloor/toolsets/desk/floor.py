@@ -23,6 +23,7 @@ def floor_overview(work: Work) -> Json:
         "counts": seen.counts,
         "runs": [spell_run(work, run) for run in seen.runs],
         "waiting": seen.waiting,
+        "moreWaiting": seen.waiting == overview.COUNTED,
         "deadLetters": seen.dead_letters,
         "escalations": [
             {

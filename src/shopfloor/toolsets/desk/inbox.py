@@ -17,16 +17,12 @@ from shopfloor.toolsets.desk.manners import toolset
 from shopfloor.usecases import escalations, mail, questions
 
 MailId = Annotated[str, Field(description="Such as mail-12", max_length=64)]
+IncludeDone = Annotated[bool, Field(description="Also what has been dealt with; default false")]
 Body = Annotated[str, Field(description=f"1-{BODY_LIMIT} characters", min_length=1, max_length=BODY_LIMIT)]
 
 
 @toolset.tool("inbox_list", read_only=True)
-def inbox_list(
-    work: Work,
-    include_done: Annotated[bool, Field(description="Also what has been dealt with; default false")] = False,
-    limit: Limit = None,
-    cursor: Cursor = None,
-) -> Json:
+def inbox_list(work: Work, include_done: IncludeDone = False, limit: Limit = None, cursor: Cursor = None) -> Json:
     """List what waits for a person: unread mail, open questions, acknowledgements; newest first."""
     receipts = mail.page(work, "all" if include_done else "waiting", wanted(limit), read_number_cursor(cursor))
     answer = listed("mails", receipts, limit, lambda one: spell_mail(work, one, EXCERPT), lambda one: one.mail.id)

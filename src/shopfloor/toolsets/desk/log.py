@@ -27,21 +27,23 @@ Who = Annotated[str | None, Field(description="An agent's name, or agent:NAME, u
 Outcome = Annotated[str | None, Field(description="ok, error, decision, open, limited, or a code", max_length=40)]
 Moment = Annotated[str | None, Field(description="ISO 8601, with its zone or in UTC", max_length=40)]
 Text = Annotated[str | None, Field(description="Anywhere in the rows, case not regarded", max_length=200)]
-Task = Annotated[int | None, Field(ge=1)]
+Task = Annotated[int | None, Field(description="Only calls about this task, by its number", ge=1)]
+ToolName = Annotated[str | None, Field(description="Only calls of this tool", max_length=100)]
+Reference = Annotated[str, Field(description="Such as ref-1a2b3c4d5e", min_length=1, max_length=40)]
 
 
 @toolset.tool("log_search", read_only=True)
 def search(
     work: Work,
     agent: Who = None,
-    tool: Annotated[str | None, Field(max_length=100)] = None,
+    tool: ToolName = None,
     outcome: Outcome = None,
     task: Task = None,
     since: Moment = None,
     until: Moment = None,
     text: Text = None,
-    desk: Annotated[bool, Field(description="Also the calls by which the desk looks")] = False,
-    full: Annotated[bool, Field(description="Everything that a row keeps")] = False,
+    desk: Annotated[bool, Field(description="Also the calls by which the desk looks; default false")] = False,
+    full: Annotated[bool, Field(description="Everything that a row keeps; default false")] = False,
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> Json:
@@ -74,7 +76,7 @@ def search(
 
 
 @toolset.tool("log_call", read_only=True)
-def call(work: Work, reference: Annotated[str, Field(min_length=1, max_length=40)]) -> Json:
+def call(work: Work, reference: Reference) -> Json:
     """One call by its reference: input, answer, duration, retries, and what followed from it."""
     return _opened(decisions.opened(work, read_reference(reference)))
 

@@ -14,16 +14,20 @@ from shopfloor.domain.pages import listed, read_number_cursor, wanted
 from shopfloor.domain.times import HOUR, iso
 from shopfloor.repositories.work import Work
 from shopfloor.toolkit import Cursor, Json, Limit
-from shopfloor.toolsets.desk.inbox import Body, MailId, spell_mail
+from shopfloor.toolsets.desk.inbox import Body, IncludeDone, MailId, spell_mail
 from shopfloor.toolsets.desk.manners import toolset
 from shopfloor.usecases import loops, mail, mailroom, overview
 
 REQUESTS = 100
 THREAD = 50
 
+AgentId = Annotated[str, Field(description="The agent's name", min_length=1, max_length=64)]
+Muted = Annotated[str, Field(description="As inbox_waiting names it under muted", min_length=1, max_length=100)]
+RequestNumber = Annotated[int, Field(description="The request's number", ge=1)]
+
 
 @toolset.tool("inbox_waiting", read_only=True)
-def waiting(work: Work, include_done: bool = False, limit: Limit = None, cursor: Cursor = None) -> Json:
+def waiting(work: Work, include_done: IncludeDone = False, limit: Limit = None, cursor: Cursor = None) -> Json:
     """Everything that waits for a person: what runs ask, then mail, questions and alarms; newest first."""
     receipts = mail.page(work, "all" if include_done else "waiting", wanted(limit), read_number_cursor(cursor))
     muted = work.mail.muted(work.now)
@@ -44,8 +48,9 @@ def waiting(work: Work, include_done: bool = False, limit: Limit = None, cursor:
 
 @toolset.tool("inbox_count", read_only=True)
 def count(work: Work) -> Json:
-    """How much waits for a person."""
-    return {"waiting": overview.waiting(work)}
+    """How much waits for a person, up to 500."""
+    waiting = overview.waiting(work)
+    return {"waiting": waiting, "moreWaiting": waiting == overview.COUNTED}
 
 
 @toolset.tool("inbox_show", read_only=True)
@@ -62,7 +67,7 @@ def show(work: Work, mail_id: MailId) -> Json:
 
 
 @toolset.tool("inbox_decide")
-def decide(work: Work, request: Annotated[int, Field(ge=1)], answer: Body) -> Json:
+def decide(work: Work, request: RequestNumber, answer: Body) -> Json:
     """Answer what a run asks: a permission by one of its options, anything else in words."""
     return _request(loops.answer(work, request, answer))
 
@@ -71,8 +76,8 @@ def decide(work: Work, request: Annotated[int, Field(ge=1)], answer: Body) -> Js
 def delegate(
     work: Work,
     mail_id: MailId,
-    agent_id: Annotated[str, Field(min_length=1, max_length=64)],
-    note: Annotated[str, Field(max_length=10_000)] = "",
+    agent_id: AgentId,
+    note: Annotated[str, Field(description="Put before it, at most 10000 characters", max_length=10_000)] = "",
 ) -> Json:
     """Pass a mail on to an agent, with a note; a question stays open until somebody answers it."""
     return {"mailId": f"mail-{mailroom.delegate(work, mail_number(mail_id), agent_id, note)}", "to": agent_id}
@@ -82,8 +87,10 @@ def delegate(
 def mute(
     work: Work,
     mail_id: MailId,
-    sender: Annotated[bool, Field(description="Everything from its sender, not just its thread")] = False,
-    hours: Annotated[int, Field(ge=1, le=720)] = 24,
+    sender: Annotated[
+        bool, Field(description="Everything from its sender, not just its thread; default false")
+    ] = False,
+    hours: Annotated[int, Field(description="1-720, default 24", ge=1, le=720)] = 24,
 ) -> Json:
     """Keep a thread, or all mail of its sender, out of sight for a while; it stays stored."""
     what = mailroom.mute(work, mail_number(mail_id), sender, work.now + hours * HOUR)
@@ -91,7 +98,7 @@ def mute(
 
 
 @toolset.tool("inbox_unmute", idempotent=True)
-def unmute(work: Work, what: Annotated[str, Field(min_length=1, max_length=100)]) -> Json:
+def unmute(work: Work, what: Muted) -> Json:
     """Let what was muted be seen again."""
     return {"unmuted": work.mail.unmute(what), "what": what}
 
@@ -99,8 +106,8 @@ def unmute(work: Work, what: Annotated[str, Field(min_length=1, max_length=100)]
 @toolset.tool("inbox_write")
 def write(
     work: Work,
-    agent_id: Annotated[str, Field(min_length=1, max_length=64)],
-    subject: Annotated[str, Field(min_length=1, max_length=200)],
+    agent_id: AgentId,
+    subject: Annotated[str, Field(description="1-200 characters", min_length=1, max_length=200)],
     body: Body,
 ) -> Json:
     """Write a mail to an agent."""

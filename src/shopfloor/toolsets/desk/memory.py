@@ -17,9 +17,13 @@ from shopfloor.usecases.knowledge import Result
 FOUND = 20
 EXCERPT = 600
 
+Query = Annotated[
+    str, Field(description="A symbol, words or a question, 1-500 characters", min_length=1, max_length=500)
+]
+
 
 @toolset.tool("memory_search", read_only=True, outside=True)
-def search(outside: Outside, query: Annotated[str, Field(min_length=1, max_length=500)]) -> Json:
+def search(outside: Outside, query: Query) -> Json:
     """Search code, notes, decisions, tasks and mail at once, and say why each result stands where it stands."""
     explained = memory.explain(outside, query, FOUND)
     searched = explained.searched

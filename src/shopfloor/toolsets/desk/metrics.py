@@ -11,9 +11,14 @@ from shopfloor.usecases import figures
 
 @toolset.tool("metrics", read_only=True, outside=True)
 def metrics(outside: Outside) -> Json:
-    """Calls per tool with p50, p95 and p99, the store and the dispatcher, of this replica since it started."""
-    seen = figures.figures(outside)
+    """Calls per tool with p50, p95 and p99 of this replica since it started; store and dispatcher of the floor."""
+    found = figures.figures(outside)
+    seen, replica = found.figures, found.replica
     return {
+        "replica": None
+        if replica is None
+        else {"host": replica.host, "pid": replica.pid, "startedAt": iso(replica.started_at)},
+        "replicas": found.replicas,
         "tools": [
             {
                 "toolset": tool.toolset,

@@ -15,7 +15,8 @@ from shopfloor.toolsets.desk.manners import toolset
 from shopfloor.usecases import outbox
 from shopfloor.usecases.outbox import Delivery
 
-Name = Annotated[str, Field(min_length=1, max_length=255)]
+EventNumber = Annotated[int, Field(description="The event's number", ge=1)]
+Name = Annotated[str, Field(description="Whom it could not be delivered to", min_length=1, max_length=255)]
 
 
 @toolset.tool("dead_letters", read_only=True)
@@ -26,7 +27,7 @@ def dead_letters(work: Work, limit: Limit = None, cursor: Cursor = None) -> Json
 
 
 @toolset.tool("dead_letter_retry", idempotent=True)
-def retry(work: Work, event: Annotated[int, Field(ge=1)], subscriber: Name) -> Json:
+def retry(work: Work, event: EventNumber, subscriber: Name) -> Json:
     """Try a dead letter again, from the beginning."""
     return {"retried": outbox.revive(work, event, subscriber), "event": event, "subscriber": subscriber}
 

@@ -17,12 +17,22 @@ from shopfloor.usecases import agents, identity, people
 
 LIFETIME = 30 * DAY
 
-Right = Literal["none", "reader", "helper"]
-Hours = Annotated[int | None, Field(description="How long it lives; by default 30 days for users", ge=1, le=87_600)]
+Right = Annotated[
+    Literal["none", "reader", "helper"], Field(description="reader looks, helper also answers and moves, none neither")
+]
+Hours = Annotated[
+    int | None,
+    Field(description="How long it lives, 1-87600; default: agents: for good, users 30 days", ge=1, le=87_600),
+]
 
 _RIGHTS = {"none": None, "reader": READER, "helper": HELPER}
 
-Name = Annotated[str, Field(min_length=1, max_length=255)]
+Name = Annotated[str, Field(description="A name, 1-255 characters (agents: 64)", min_length=1, max_length=255)]
+TokenId = Annotated[str, Field(description="The key's id, as people_tokens gives it", min_length=1, max_length=255)]
+AgentType = Annotated[str, Field(description="WORKER (default), ORCHESTRATOR or SUPERVISOR", max_length=40)]
+Supervisor = Annotated[str | None, Field(description="The agent that it reports to; default none", max_length=64)]
+ForAgent = Annotated[str | None, Field(description="The agent, or else a user", max_length=64)]
+ForUser = Annotated[str | None, Field(description="The user, or else an agent", max_length=255)]
 
 
 @toolset.tool("people_agents", read_only=True)
@@ -47,12 +57,7 @@ def list_tokens(work: Work, limit: Limit = None, cursor: Cursor = None) -> Json:
 
 
 @toolset.tool("key_hire", secret=True)
-def hire(
-    work: Work,
-    name: Name,
-    type: Annotated[str, Field(max_length=40)] = "WORKER",
-    supervisor: Annotated[str | None, Field(max_length=64)] = None,
-) -> Json:
+def hire(work: Work, name: Name, type: AgentType = "WORKER", supervisor: Supervisor = None) -> Json:
     """Add an agent; its token is in this answer, and nowhere else."""
     agent = agents.hire(work, name, type, agents.types(work), supervisor or None)
     _, text = identity.issue_for_agent(work, agent.name)
@@ -81,12 +86,7 @@ def seat(work: Work, name: Name, desk: Right) -> Json:
 
 
 @toolset.tool("key_issue", secret=True)
-def issue(
-    work: Work,
-    agent: Annotated[str | None, Field(max_length=64)] = None,
-    user: Annotated[str | None, Field(max_length=255)] = None,
-    hours: Hours = None,
-) -> Json:
+def issue(work: Work, agent: ForAgent = None, user: ForUser = None, hours: Hours = None) -> Json:
     """Issue a token for an agent or a user; it is in this answer, and nowhere else."""
     if bool(agent) == bool(user):
         raise InvalidInput("Name either an agent or a user", field="agent")
@@ -100,7 +100,7 @@ def issue(
 
 
 @toolset.tool("key_revoke", destructive=True, idempotent=True)
-def revoke(work: Work, id: Name) -> Json:
+def revoke(work: Work, id: TokenId) -> Json:
     """Revoke a token; it opens nothing from now on."""
     return {"revoked": _token(identity.revoke(work, id), work.now)}
 

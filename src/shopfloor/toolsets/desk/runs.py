@@ -17,7 +17,11 @@ from shopfloor.usecases import loops
 
 SHOWN = 50
 
-RunName = Annotated[str, Field(min_length=1, max_length=64)]
+RunName = Annotated[str, Field(description="The loop's name", min_length=1, max_length=64)]
+WantedName = Annotated[
+    Literal["go", "pause", "stop"], Field(description="pause and stop wait for its iteration to end")
+]
+Message = Annotated[str, Field(description="1-20000 characters", min_length=1, max_length=20_000)]
 
 
 @toolset.tool("run_list", read_only=True)
@@ -49,20 +53,20 @@ def show(work: Work, run: RunName) -> Json:
         **spell_run(work, found),
         "spec": found.spec[:4000],
         "verdict": found.verdict,
-        "iterations": [_iteration(each) for each in work.runs.iterations(run, SHOWN)],
+        "rounds": [_iteration(each) for each in work.runs.iterations(run, SHOWN)],
         "tasks": tasks,
         "notes": [_note(note) for note in work.run_talk.notes(run, SHOWN)],
     }  # fmt: skip
 
 
 @toolset.tool("run_steer", idempotent=True)
-def steer(work: Work, run: RunName, wanted: Literal["go", "pause", "stop"]) -> Json:
+def steer(work: Work, run: RunName, wanted: WantedName) -> Json:
     """Pause a loop after its iteration, let it go on, or stop it."""
     return spell_run(work, loops.steer(work, run, Wanted(wanted)))
 
 
 @toolset.tool("run_say")
-def say(work: Work, run: RunName, message: Annotated[str, Field(min_length=1, max_length=20_000)]) -> Json:
+def say(work: Work, run: RunName, message: Message) -> Json:
     """Say something to a loop; its agent reads it in the next prompt."""
     return spell_run(work, loops.say(work, run, message))
 
@@ -82,6 +86,7 @@ def spell_run(work: Work, run: Run) -> Json:
         "tokens": run.tokens,
         "cost": run.cost / 1_000_000,
         "elapsed": elapsed // SECOND,
+        "budgets": {name: options[name] for name in ("time", "tokens", "cost") if options.get(name)},
         "startedAt": iso(run.created_at),
         "endedAt": iso_or_none(run.ended_at),
     }

@@ -44,5 +44,5 @@ document.addEventListener("drop", async (event) => {
   const fields = { csrf, number: moving.dataset.task, kind: board.dataset.board, board: board.dataset.name, state: column.dataset.state };
   const same = column === moving.closest(".col");
   clear();
-  if (!same && (await send("/act/task_move", fields))) say("Moved", true);
+  if (!same && (await send(board.dataset.move, fields))) say("Moved", true);
 });

@@ -40,8 +40,8 @@ document.addEventListener("submit", async (event) => {
   buttons.forEach((button) => (button.disabled = false));
   if (!answer) return;
   say("Done", true);
+  form.reset();
   if (form.closest("#live") === null || form.querySelector("textarea, input:not([type=hidden])")) {
-    form.reset();
     form.closest("details")?.removeAttribute("open");
     document.activeElement?.blur();
   }

@@ -18,6 +18,13 @@ const here = () => {
   return focused ? items().indexOf(focused) : at;
 };
 
+export function chooseAgain() {
+  const all = items();
+  if (at < 0 || !all.length) return;
+  at = Math.min(here(), all.length - 1);
+  all[at].classList.add("chosen");
+}
+
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
   if (event.key === "j") choose(here() + 1);

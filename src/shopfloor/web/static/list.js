@@ -1,5 +1,7 @@
 // The list on a page: sent forms without a reload, and looked at again whenever it changed.
 
+import { pressed, whenReleased } from "./hands.js";
+
 const list = document.getElementById("list");
 const problem = document.getElementById("problem");
 
@@ -11,14 +13,17 @@ export function say(text) {
 }
 
 export async function look() {
+  if (pressed()) return whenReleased(look);
   if (list.querySelector("details[open] form :focus") || location.search.includes("cursor=")) return;
   const response = await fetch(`/todo/list?filter=${list.dataset.filter}`);
   if (response.status === 401) return location.assign("/signin");
   if (!response.ok) return;
+  const html = await response.text();
+  if (pressed()) return whenReleased(look);
   const open = [...list.querySelectorAll("li:has(> .what > details[open])")].map((each) => each.dataset.task);
   const deleted = list.querySelector(".deleted")?.open;
   const focused = list.contains(document.activeElement) ? document.activeElement.closest("li")?.dataset.task : undefined;
-  list.innerHTML = await response.text(); // rendered and escaped by the server
+  list.innerHTML = html; // rendered and escaped by the server
   for (const id of open) list.querySelector(`li[data-task="${id}"] details`)?.setAttribute("open", "");
   if (deleted) list.querySelector(".deleted")?.setAttribute("open", "");
   if (focused) list.querySelector(`li[data-task="${focused}"] button`)?.focus();
@@ -60,4 +65,6 @@ list.addEventListener("submit", async (event) => {
 const changes = new EventSource("/todo/events");
 changes.addEventListener("changed", look);
 changes.addEventListener("signed-out", () => location.assign("/signin"));
+changes.addEventListener("error", () => changes.readyState === EventSource.CLOSED && look()); // refused: looking says why
 addEventListener("pagehide", () => changes.close());
+addEventListener("pageshow", (event) => event.persisted && location.reload()); // whoever signed out sees nothing by going back

@@ -2,7 +2,9 @@
 
 import { localise } from "./times.js";
 import { settle } from "./board.js";
-import { told } from "./notify.js";
+import { told, wanted } from "./notify.js";
+import { pressed, whenReleased } from "./hands.js";
+import { chooseAgain } from "./keys.js";
 
 const address = document.querySelector("main[data-live]")?.dataset.live;
 const place = document.getElementById("live");
@@ -11,8 +13,17 @@ let stream;
 let last = "";
 let held;
 
+const FIELDS = "input:not([type=hidden]), textarea, select";
+
+function edited(field) {
+  if (field.type === "checkbox") return field.checked !== field.defaultChecked;
+  if (field.tagName !== "SELECT") return field.value !== field.defaultValue;
+  return field.selectedIndex !== Math.max(0, [...field.options].findIndex((option) => option.defaultSelected));
+}
+
 const busy = () =>
-  place.contains(document.activeElement) && document.activeElement.matches("input:not([type=hidden]), textarea, select")
+  place.contains(document.activeElement) && document.activeElement.matches(FIELDS)
+  || [...place.querySelectorAll(FIELDS)].some(edited)
   || place.querySelector(".moving") !== null;
 
 function mark(element) {
@@ -31,11 +42,18 @@ function focusAgain(marked) {
 }
 
 function show(html) {
-  if (html === last) return;
-  if (busy()) {
-    held = html;
+  if (html === last) {
+    held = undefined;
+    delete place.dataset.held;
     return;
   }
+  if (pressed() || busy()) {
+    held = html;
+    if (pressed()) whenReleased(release);
+    else place.dataset.held = "";
+    return;
+  }
+  delete place.dataset.held;
   last = html;
   held = undefined;
   const marked = mark(document.activeElement);
@@ -46,6 +64,7 @@ function show(html) {
   place.querySelectorAll("details").forEach((each, at) => open[at] && (each.open = true));
   place.querySelectorAll(".scroll, .board, pre").forEach((each, at) => scrolled[at] && each.scrollTo(...scrolled[at]));
   focusAgain(marked);
+  chooseAgain();
   localise(place);
   settle();
 }
@@ -62,7 +81,16 @@ function listen() {
   stream.addEventListener("ready", () => (place.dataset.state = "live"));
   stream.addEventListener("changed", changed);
   stream.addEventListener("signed-out", () => location.assign("/signin"));
-  stream.addEventListener("error", () => (place.dataset.state = "cut"));
+  stream.addEventListener("error", cut);
+}
+
+async function cut() {
+  place.dataset.state = "cut";
+  if (stream?.readyState !== EventSource.CLOSED) return; // it comes back by itself
+  leave();
+  const page = await fetch(address, { method: "HEAD" }).catch(() => undefined);
+  if (page?.redirected) location.assign("/signin");
+  else setTimeout(listen, 5000);
 }
 
 function leave() {
@@ -70,8 +98,10 @@ function leave() {
   stream = undefined;
 }
 
-place?.addEventListener("focusout", () => setTimeout(() => held !== undefined && show(held), 0));
-document.addEventListener("visibilitychange", () => (document.hidden ? leave() : listen()));
+const release = () => setTimeout(() => held !== undefined && show(held), 0);
+
+for (const end of ["focusout", "reset", "dragend"]) place?.addEventListener(end, release);
+document.addEventListener("visibilitychange", () => (document.hidden && !wanted() ? leave() : listen()));
 addEventListener("pagehide", leave);
 addEventListener("pageshow", listen);
 listen();

@@ -1,0 +1,96 @@
+"""Pages of many rows open as fast as pages of few: their cost of the processor, as a ratio in one run."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.serving import away
+from tests.web.desk_support import Desk, opened
+
+FEW = 100
+PAGES = ["/floor", "/inbox", "/inbox?show=all", "/boards", "/boards/epic/1", "/lists/guest", "/log", "/log?agent=w3"]
+NUMBERS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :many)"
+ROWS = (
+    (
+        "INSERT INTO task (workspace, kind, board, title, state, priority, created_at, updated_at)"
+        f" {NUMBERS} SELECT 1, 'epic', '1', 'Task ' || i, 'PENDING', 2, i, i FROM n"
+    ),
+    (
+        "INSERT INTO task (workspace, kind, board, title, state, priority, created_at, updated_at)"
+        f" {NUMBERS} SELECT 1, 'list', 'guest', 'Todo ' || i, 'PENDING', 2, i, i FROM n"
+    ),
+    (
+        "INSERT INTO mail (workspace, sender, sender_type, subject, body, importance, created_at)"
+        f" {NUMBERS} SELECT 1, 'agent:builder', 'WORKER', 'Mail ' || i, 'Words', 'normal', i FROM n"
+    ),
+    (
+        "INSERT INTO receipt (workspace, recipient, mail, wanted) SELECT 1, 'human', id, 0 FROM mail"
+        " WHERE id > (SELECT coalesce(max(mail), 0) FROM receipt) LIMIT :many"
+    ),
+    (
+        "INSERT INTO decision (workspace, reference, kind, subject, actor, toolset, tool, decision, reasoning, context,"
+        f" created_at, duration) {NUMBERS} SELECT 1, i, 'result', 'agent:w' || (i % 20), 'agent:w', 'factory', 'tool', 'd',"
+        " 'r', '{}', i, 1000 FROM n"
+    ),
+)
+
+
+@pytest.fixture
+def visitor(desk: Desk) -> httpx2.Client:
+    """The operator, without a browser."""
+    away(lambda: desk.server.floor.add_user("guest"))
+    desk.ask("epic_create", title="Big")
+    client = httpx2.Client(base_url=desk.url, timeout=60, follow_redirects=True)
+    client.get(desk.link())
+    return client
+
+
+def _fill(desk: Desk, many: int) -> None:
+    for sql in ROWS:
+        desk.execute(sql, many=many)
+
+
+def _cost(visitor: httpx2.Client, path: str) -> float:
+    """Seconds of the processor that a page takes at best; the server is in this process."""
+    times = []
+    for _ in range(8):
+        began = time.process_time()
+        assert visitor.get(path).status_code == 200
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+@pytest.mark.parametrize("many", [10_000, pytest.param(100_000, marks=pytest.mark.long)])
+def test_a_page_of_many_opens_as_fast_as_one_of_few(desk: Desk, visitor: httpx2.Client, many: int) -> None:
+    _fill(desk, FEW)
+    few = {path: _cost(visitor, path) for path in PAGES}
+    _fill(desk, many)
+    costs = {path: (few[path], _cost(visitor, path)) for path in PAGES}
+    print(f"{many} rows: " + ", ".join(f"{path} {after / before:.2f}" for path, (before, after) in costs.items()))
+    assert {path: cost for path, cost in costs.items() if cost[1] > 4 * cost[0] + 0.02} == {}
+
+
+@pytest.mark.parametrize("many", [2_000, pytest.param(120_000, marks=pytest.mark.long)])
+def test_the_whole_log_is_exported(desk: Desk, visitor: httpx2.Client, many: int) -> None:
+    _fill(desk, many)
+    with visitor.stream("GET", "/log/export?tool=tool") as export:
+        numbers = [json.loads(line)["id"] for line in export.iter_lines()]
+    assert len(numbers) == len(set(numbers)) == many
+
+
+def test_an_export_that_ends_early_says_so_in_its_last_line(tmp_path: Path) -> None:
+    with opened(tmp_path) as desk, httpx2.Client(base_url=desk.url, timeout=60, follow_redirects=True) as visitor:
+        away(lambda: desk.server.floor.hire("builder", "WORKER", None, with_token=True))
+        visitor.get(desk.link())
+        _fill(desk, 20_000)
+        with visitor.stream("GET", "/log/export?tool=tool") as export:
+            lines = export.iter_lines()
+            next(lines)
+            desk.execute("UPDATE token SET revoked_at = 1 WHERE kind = 'page'")
+            last = list(lines)[-1]
+        assert set(json.loads(last)) == {"incomplete", "cursor"}
