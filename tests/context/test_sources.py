@@ -104,6 +104,12 @@ def test_the_persons_mail_is_found_by_the_operator(team: Shopfloor):
     assert those_who_find(team, "mail-1") == {"agent:w1", "operator:operator"}
 
 
+def test_a_runs_mail_is_found_by_the_run_and_not_by_the_agent_of_its_name(crew: Shopfloor):
+    crew.floor.administer(lambda work: loops.create(work, "w1", spec="s", project="p", options="{}"))
+    send(crew, "sup", "Budget", f"The {SECRET} budget of the quarter", to=["run:w1"])
+    assert those_who_find(crew, "mail-1") == {"agent:sup", "run:w1"}
+
+
 def test_mail_of_the_floor_itself_is_found_by_whom_it_went_to(crew: Shopfloor):
     crew.floor.administer(
         lambda work: work.mail.address(

@@ -130,7 +130,7 @@ def party_of(principal: Principal) -> Party:
 
 
 def reader_of(principal: Principal) -> str:
-    """Whose mail a principal finds: an agent its own, the operator the person's; everybody else finds none."""
+    """Whose mail a principal finds: an agent and a run their own, the operator the person's; users find none."""
     return HUMAN.key if principal.kind is Kind.OPERATOR else principal.key
 
 
