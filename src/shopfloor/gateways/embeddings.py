@@ -12,13 +12,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from shopfloor.errors import EmbeddingFailed
 from shopfloor.gateways import model
+from shopfloor.gateways.arrays import Floats, np
 
-Matrix = NDArray[np.float32]
+Matrix = Floats
 
 TOKENS = 256
 BATCH = 8

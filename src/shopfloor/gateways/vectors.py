@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable
 
-import numpy as np
-from numpy.typing import NDArray
+from shopfloor.gateways.arrays import Bits, Floats, Numbers, np
 
 WHOLE = 100_000
 """Rows that are kept and compared whole."""
 
-Vector = NDArray[np.float32]
+Vector = Floats
 
 RESCORED = 1_000
 """Candidates by sign that are worth comparing whole."""
@@ -27,16 +26,13 @@ class Vectors:
         self._count = 0
         self._digests: list[bytes] = []
         self._places: dict[bytes, int] = {}
-        self._rows: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
-        self._signs: NDArray[np.uint8] = np.empty((0, 0), dtype=np.uint8)
+        self._rows: Floats
+        self._signs: Bits
+        self.by_sign = False
+        """Whether there are so many that only their signs are kept."""
 
     def __len__(self) -> int:
         return self._count
-
-    @property
-    def by_sign(self) -> bool:
-        """Whether there are so many that only their signs are kept."""
-        return bool(self._signs.shape[0])
 
     def add(self, made: Iterable[tuple[int, bytes, bytes]]) -> None:
         """More vectors: number, digest, value."""
@@ -52,9 +48,7 @@ class Vectors:
                 self._digests.append(digest)
             self._count = len(self._digests)
 
-    def nearest(
-        self, query: NDArray[np.float32], count: int, among: Collection[bytes] | None
-    ) -> list[tuple[bytes, float]]:
+    def nearest(self, query: Floats, count: int, among: Collection[bytes] | None) -> list[tuple[bytes, float]]:
         """The digests whose vectors are most like the query, best first; by sign, more of them and unsure."""
         with self._lock:
             if self._count == 0:
@@ -75,35 +69,35 @@ class Vectors:
             chosen = best if places is None else places[best]
             return [(self._digests[place], float(score)) for place, score in zip(chosen, scores[best], strict=True)]
 
-    def _grow(self, matrix: NDArray[np.float32]) -> None:
+    def _grow(self, matrix: Floats) -> None:
         needed = self._count + matrix.shape[0]
         if self.by_sign or needed > self._whole:
-            if not self.by_sign:
-                self._signs = np.packbits(self._rows[: self._count] > 0, axis=1) if self._count else self._signs
-                self._rows = np.empty((0, matrix.shape[1]), dtype=np.float32)
             signs = np.packbits(matrix > 0, axis=1)
-            self._signs = np.vstack([self._signs[: self._count], signs]) if self._count else signs
+            if self._count:
+                known = self._signs if self.by_sign else np.packbits(self._rows[: self._count] > 0, axis=1)
+                signs = np.vstack([known, signs])
+            self._signs, self._rows, self.by_sign = signs, matrix[:0], True
             return
-        if needed > self._rows.shape[0]:
+        if not self._count or needed > self._rows.shape[0]:
             wider = np.empty((max(1024, 2 * needed), matrix.shape[1]), dtype=np.float32)
             if self._count:
                 wider[: self._count] = self._rows[: self._count]
             self._rows = wider
         self._rows[self._count : needed] = matrix
 
-    def _like_signs(self, query: NDArray[np.float32], places: NDArray[np.int64] | None) -> NDArray[np.float32]:
+    def _like_signs(self, query: Floats, places: Numbers | None) -> Floats:
         signs = np.packbits(query > 0)
         rows = self._signs if places is None else self._signs[places]
         different = np.bitwise_count(rows ^ signs).sum(axis=1, dtype=np.int32)
-        like: NDArray[np.float32] = (1.0 - 2.0 * different / query.size).astype(np.float32)
+        like: Floats = (1.0 - 2.0 * different / query.size).astype(np.float32)
         return like
 
 
-def packed(vector: NDArray[np.float32]) -> bytes:
+def packed(vector: Floats) -> bytes:
     """A vector as the store keeps it."""
     return vector.astype(np.float16).tobytes()
 
 
-def unpacked(value: bytes) -> NDArray[np.float32]:
+def unpacked(value: bytes) -> Floats:
     """And back."""
     return np.frombuffer(value, dtype=np.float16).astype(np.float32)
