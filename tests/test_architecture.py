@@ -104,6 +104,7 @@ LATE_IMPORTS = {
     ("gateways/tokens.py", "_jwts"): "cryptography that most commands do not need",
     ("store/database.py", "_postgres"): "psycopg is optional",
     ("gateways/model.py", "_build"): "the graph is built once in the life of a model cache",
+    ("transports/http.py", "_make"): "a floor is ready before its first MCP client has come",
     ("gateways/arrays.py", "__getattr__"): "a floor is ready before anybody searches",
     ("gateways/embeddings.py", "_load"): "the model's runtime is heavy, and optional",
     ("cli/desk.py", "watch"): "the full screen is too much to load for any other command",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -11,13 +13,12 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shopfloor.app import Floor
 from shopfloor.chat import routes as chat
 from shopfloor.errors import ShopfloorError, Unauthenticated
 from shopfloor.toolkit import Credential
-from shopfloor.transports import mcp
 from shopfloor.transports.auth import METADATA, authenticate, challenge, metadata
 from shopfloor.transports.execute import Execute, retry_after, status_of
 from shopfloor.transports.gate import Gate
@@ -25,18 +26,23 @@ from shopfloor.transports.openapi import description
 from shopfloor.web.desk import Desk
 from shopfloor.web.routes import Pages
 
+if TYPE_CHECKING:
+    from shopfloor.transports.mcp import Endpoint
+
+_SOON = 0.5
+
 
 def application(floor: Floor) -> ASGIApp:
     """The whole HTTP surface of the floor."""
     doors = Doors(floor)
-    endpoints = doors.endpoints()
+    rooms = Rooms(floor)
     routes = [
         Route("/healthz", doors.healthz),
         Route("/readyz", doors.readyz),
         Route("/metrics", doors.metrics),
         Route("/openapi.json", doors.openapi),
         Route("/mcp/execute", Execute(floor)),
-        *(Route(path, endpoint) for path, endpoint in endpoints.items()),
+        *rooms.routes(),
     ]
     pages = Pages(floor)
     desk = Desk(floor, pages)
@@ -44,18 +50,76 @@ def application(floor: Floor) -> ASGIApp:
     if floor.settings.issuer:
         routes += [Route(METADATA, doors.protected_resource), Route(f"{METADATA}/mcp", doors.protected_resource)]
 
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            for endpoint in endpoints.values():
-                await stack.enter_async_context(endpoint.running())
-            yield
-
     return Gate(
-        Starlette(routes=routes, lifespan=lifespan, exception_handlers={ShopfloorError: doors.refused}),
+        Starlette(routes=routes, lifespan=rooms.open, exception_handlers={ShopfloorError: doors.refused}),
         floor.settings,
         lambda path: pages.is_form(path) or desk.is_form(path),
     )
+
+
+class Rooms:
+    """The MCP endpoints: /mcp for the profile, and an address for each toolset that can be served.
+
+    They are made when somebody asks for them, or a little after the start: loading the SDK takes as long as all the
+    rest, and a floor is ready without it.
+    """
+
+    def __init__(self, floor: Floor) -> None:
+        self._floor = floor
+        served = [toolset for toolset in floor.toolsets.values() if toolset.served]
+        self._toolsets = {"/mcp": floor.profile} | {f"/mcp/{toolset.name}": [toolset] for toolset in served}
+        self._asked: asyncio.Event
+        self._made: asyncio.Future[dict[str, Endpoint]]
+
+    def routes(self) -> list[Route]:
+        return [Route(path, _Room(self, path)) for path in self._toolsets]
+
+    @asynccontextmanager
+    async def open(self, _: Starlette) -> AsyncIterator[None]:
+        """For as long as requests are served."""
+        self._made = asyncio.get_running_loop().create_future()
+        self._asked, closing = asyncio.Event(), asyncio.Event()
+        holding = asyncio.create_task(self._hold(closing))
+        try:
+            yield
+        finally:
+            closing.set()
+            self._asked.set()
+            await holding
+
+    async def endpoint(self, path: str) -> Endpoint:
+        self._asked.set()
+        return (await asyncio.shield(self._made))[path]
+
+    async def _hold(self, closing: asyncio.Event) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SOON):
+                await self._asked.wait()
+        if closing.is_set():
+            return
+        endpoints = await asyncio.to_thread(self._make)
+        async with AsyncExitStack() as stack:
+            for endpoint in endpoints.values():
+                await stack.enter_async_context(endpoint.running())
+            self._made.set_result(endpoints)
+            await closing.wait()
+
+    def _make(self) -> dict[str, Endpoint]:
+        from shopfloor.transports import mcp  # noqa: PLC0415 - see above
+
+        floor = self._floor
+        return {path: mcp.Endpoint(floor, mcp.server(floor, room, "mcp")) for path, room in self._toolsets.items()}
+
+
+class _Room:
+    """One of them, as an ASGI application."""
+
+    def __init__(self, rooms: Rooms, path: str) -> None:
+        self._rooms = rooms
+        self._path = path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (await self._rooms.endpoint(self._path))(scope, receive, send)
 
 
 class Doors:
@@ -63,13 +127,6 @@ class Doors:
 
     def __init__(self, floor: Floor) -> None:
         self._floor = floor
-
-    def endpoints(self) -> dict[str, mcp.Endpoint]:
-        """/mcp for the profile, and an address for each toolset that can be served."""
-        floor = self._floor
-        served = [toolset for toolset in floor.toolsets.values() if toolset.served]
-        rooms = {"/mcp": floor.profile} | {f"/mcp/{toolset.name}": [toolset] for toolset in served}
-        return {path: mcp.Endpoint(floor, mcp.server(floor, room, "mcp")) for path, room in rooms.items()}
 
     async def healthz(self, _: Request) -> Response:
         return JSONResponse({"status": "alive"})
