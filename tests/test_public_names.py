@@ -22,8 +22,9 @@ def test_the_package_has_two_names():
 def test_a_floor_can_do_this():
     names = [name for name in vars(Shopfloor) if not name.startswith("_")]
     assert names == [
-        *("close", "call", "answer", "acall", "index", "schemas"),
-        *("hire", "agent", "agents", "retire", "add_user", "set_password", "remove_user", "user", "users"),
+        *("close", "call", "answer", "acall", "index", "read_file", "write_file", "schemas"),
+        *("hire", "agent", "agents", "retire", "crashed"),
+        *("add_user", "set_password", "remove_user", "user", "users"),
         *("issue_token", "tokens", "revoke_token", "credential", "serving"),
     ]
 

@@ -410,7 +410,7 @@ def test_help_names_every_command(run):
 @pytest.mark.parametrize(
     ("group", "commands"),
     [
-        ("agent", ["add", "list", "show", "retire"]),
+        ("agent", ["add", "list", "show", "retire", "crashed"]),
         ("user", ["add", "password", "list", "remove"]),
         ("token", ["issue", "list", "revoke"]),
     ],

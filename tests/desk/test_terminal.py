@@ -117,7 +117,7 @@ def test_what_runs_ask_is_listed_and_answered(run: Run, floor: Shopfloor) -> Non
 
     floor.floor.works.write(asked, OPERATOR)
     listed = run("inbox").splitlines()[1].split("  ")
-    assert [cell for cell in listed if cell][:4] == ["request-1", "night", "allow or deny", "May I run make?"]
+    assert [cell for cell in listed if cell][:4] == ["request-1", "run:night", "allow or deny", "May I run make?"]
     assert "is not an answer" in run("inbox", "answer", "request-1", "perhaps", ok=False)
     assert "is no request" in run("inbox", "answer", "request-x", "allow", ok=False)
     assert run("inbox", "answer", "request-1", "allow") == "request-1 is answered\n"

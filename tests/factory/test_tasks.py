@@ -308,3 +308,13 @@ def test_unknown_epics_are_not_found(team):
     assert team.refused("orc", "mcp__epic__get", epicId="epic-9")[0] == "RESOURCE_NOT_FOUND"
     assert team.refused("orc", "mcp__epic__assign", epicId="epic-9", agentId="w1")[0] == "RESOURCE_NOT_FOUND"
     assert team.refused("orc", "mcp__epic__assign", epicId=team.epic(), agentId="ghost")[0] == "AGENT_NOT_FOUND"
+
+
+def test_a_blocked_task_is_given_on_without_filling_the_hand(team):
+    number = team.task("Blocked")
+    team.call("w1", "mcp__task__claim", taskId=number)
+    team.call("w1", "mcp__task__update_status", taskId=number, state="BLOCKED")
+    team.call("orc", "mcp__task__assign", taskId=number, agentId="w2")
+    assert team.call("w2", "mcp__agent__get_status")["currentTaskId"] is None
+    team.call("w2", "mcp__task__update_status", taskId=number, state="IN_PROGRESS")
+    assert team.call("w2", "mcp__agent__get_status")["currentTaskId"] == number

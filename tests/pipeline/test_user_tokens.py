@@ -16,9 +16,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
+from shopfloor.domain.actors import OPERATOR
 from shopfloor.domain.times import DAY, SECOND
 from shopfloor.gateways import jwts
 from shopfloor.toolkit import Credential
+from shopfloor.usecases import todos
 
 INVALID = "The token is not valid"
 REVOKED = "The token is not valid, has expired or was revoked"
@@ -380,5 +382,14 @@ def test_a_token_for_which_keys_may_have_to_be_fetched_is_not_checked_on_the_eve
 def test_a_user_of_the_issuer_who_was_removed_here_opens_nothing(trusting, issuer, pairs):
     issuer.keys = [published(pairs["RS256"], "key-1")]
     trusting.add_user("guest@example.com")
+    trusting.remove_user("guest@example.com")
+    assert who(trusting, foreign(pairs["RS256"])) == "The user was removed"
+
+
+def test_nor_after_everything_about_the_user_was_forgotten(trusting, issuer, pairs):
+    issuer.keys = [published(pairs["RS256"], "key-1")]
+    trusting.add_user("guest@example.com")
     trusting.execute("UPDATE person SET removed_at = 1")
+    trusting.floor.works.write(todos.purge, OPERATOR)
+    assert trusting.rows("SELECT removed_at FROM person") == [(0,)]
     assert who(trusting, foreign(pairs["RS256"])) == "The user was removed"

@@ -66,7 +66,7 @@ class People:
     def removed_before(self, moment: int, limit: int) -> list[str]:
         """Users who were removed before then."""
         rows = self._connection.all(
-            "SELECT name FROM person WHERE workspace = :workspace AND removed_at < :moment"
+            "SELECT name FROM person WHERE workspace = :workspace AND removed_at > 0 AND removed_at < :moment"
             " ORDER BY removed_at LIMIT :limit",
             workspace=self._workspace,
             moment=moment,
@@ -75,9 +75,9 @@ class People:
         return [row[0] for row in rows]
 
     def forget(self, name: str) -> None:
-        """Nothing is left of a removed user."""
+        """Nothing is left of a removed user but the name, so that no token of an issuer brings the user back."""
         self._connection.execute(
-            "DELETE FROM person WHERE workspace = :workspace AND name = :name AND removed_at IS NOT NULL",
+            "UPDATE person SET removed_at = 0 WHERE workspace = :workspace AND name = :name AND removed_at IS NOT NULL",
             workspace=self._workspace,
             name=name,
         )

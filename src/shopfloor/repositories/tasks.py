@@ -341,7 +341,7 @@ class Tasks:
     def unindexed(self, since: int, limit: int) -> list[Change]:
         """Tasks that changed since then and that the index knows as they were before, or not at all, oldest first."""
         rows = self._connection.all(
-            f"SELECT updated_at, CAST(number AS TEXT) FROM task WHERE {self._scope} AND updated_at >= :since"
+            f"SELECT updated_at, CAST(number AS TEXT) FROM task WHERE {self._scope} AND kind <> 'list' AND updated_at >= :since"
             f" AND {_UNINDEXED} ORDER BY updated_at, number LIMIT :limit",
             since=since,
             limit=limit,

@@ -138,7 +138,8 @@ def assign(work: Work, number: int, name: str) -> Task:
     given = work.tasks.change(number, work.now, state=state.value, assignee=name, fence=task.fence + 1)
     if task.assignee is not None:
         let_go(work, task.assignee, number)
-    take_up(work, given)
+    if state in _IN_HAND:
+        take_up(work, given)
     _tell_holder(work, given, f"Assigned to you: task-{number} {task.title}", task.description or "")
     return tasks.changed(work, given)
 
