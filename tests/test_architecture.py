@@ -99,6 +99,7 @@ LATE_IMPORTS = {
     ("chat/model.py", "_kit"): "heavy, and optional",
     ("__init__.py", "__getattr__"): "the command line answers --help before the server is loaded",
     ("cli/options.py", "whole"): "a floor is too much to load for --help",
+    ("cli/options.py", "streams"): "the same",
     ("cli/options.py", "doors"): "the doors are too much to load for any other command",
     ("serving.py", "serving"): "the doors are too much to load for a program that only calls",
     ("gateways/tokens.py", "_jwts"): "cryptography that most commands do not need",

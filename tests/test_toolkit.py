@@ -356,7 +356,7 @@ NAMES = st.sampled_from(["title", "count", "ratio", "done", "toAgentId", "labels
 @given(JSON | st.dictionaries(NAMES, JSON))
 def test_whatever_comes_is_either_valid_or_refused(given):
     with suppress(InvalidInput):
-        assert set(TOOL.validate(given)) == set(TOOL.parameters)
+        assert set(TOOL.validate(given)) == set(TOOL.form.parameters)
 
 
 # --- the answer ---

@@ -12,6 +12,7 @@ import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -39,35 +40,52 @@ _PROBLEMS_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """What a signature asks for."""
+
+    model: type[BaseModel]
+    schema: Json
+    parameters: Mapping[str, str]
+    optional: frozenset[str]
+
+
+@dataclass(frozen=True)
 class Tool:
     """A function with a name, a typed signature and a description."""
 
     name: str
     description: str
     run: Callable[..., Any]
-    model: type[BaseModel]
-    schema: Json
+    make_form: Callable[[], Form]
+    """Called once, for the first who asks: a floor has many tools, and most programs use few of them."""
     read_only: bool
     destructive: bool
     idempotent: bool
     outside: bool
     waits: bool
     secret: bool
-    parameters: Mapping[str, str]
-    optional: frozenset[str]
     listed: bool = True
+
+    @cached_property
+    def form(self) -> Form:
+        return self.make_form()
+
+    @property
+    def schema(self) -> Json:
+        return self.form.schema
 
     def validate(self, given: Any) -> Json:
         """The arguments for `run`, or InvalidInput that names the argument and what is allowed."""
         if not isinstance(given, Mapping):
             raise InvalidInput("input must be an object", rule="object_type", field="input")
         _refuse_unstorable(given)
-        present = {k: v for k, v in given.items() if v is not None or k not in self.optional}
+        form = self.form
+        present = {k: v for k, v in given.items() if v is not None or k not in form.optional}
         try:
-            checked = self.model.model_validate(present)
+            checked = form.model.model_validate(present)
         except ValidationError as error:
-            raise _explained(error, self) from None
-        return {name: getattr(checked, name) for name in self.parameters}
+            raise _explained(error, form) from None
+        return {name: getattr(checked, name) for name in form.parameters}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,28 +176,27 @@ class Toolset:
         def register(run: Callable[..., Any]) -> Callable[..., Any]:
             if not _TOOL_NAME.fullmatch(name) or any(_same(name, other) for other in self.tools):
                 raise ValueError(f"tool name {name!r} is taken, too long, or has other characters than A-Za-z0-9_-")
-            model, parameters = _model(name, run, self.spelling, self._caller_field())
             self.tools[name] = Tool(
                 name=name,
                 description=inspect.cleandoc(run.__doc__ or ""),
                 run=run,
-                model=model,
-                schema=_schema(model, closed=self.caller_argument is None),
+                make_form=partial(self._form, name, run),
                 read_only=read_only,
                 destructive=destructive,
                 idempotent=idempotent or read_only,
                 outside=outside,
                 secret=secret,
                 waits=WAITED in inspect.signature(run).parameters,
-                parameters=parameters,
-                optional=frozenset(
-                    parameters[key] for key, info in model.model_fields.items() if not info.is_required()
-                ),
                 listed=listed,
             )
             return run
 
         return register
+
+    def _form(self, name: str, run: Callable[..., Any]) -> Form:
+        model, parameters = _model(name, run, self.spelling, self._caller_field())
+        optional = (parameters[key] for key, info in model.model_fields.items() if not info.is_required())
+        return Form(model, _schema(model, closed=self.caller_argument is None), parameters, frozenset(optional))
 
     def _caller_field(self) -> dict[str, Any]:
         """The argument that names the caller: in every schema, checked by permit, handed to no tool."""
@@ -388,20 +405,20 @@ def _refuse_unstorable(value: Any, depth: int = 0) -> None:
             _refuse_unstorable(item, depth + 1)
 
 
-def _explained(error: ValidationError, tool: Tool) -> InvalidInput:
+def _explained(error: ValidationError, form: Form) -> InvalidInput:
     found = error.errors(include_url=False, include_context=True)
-    problems = [_problem(item, tool) for item in found[:_PROBLEMS_NAMED]]
+    problems = [_problem(item, form) for item in found[:_PROBLEMS_NAMED]]
     first = problems[0]
     message = "; ".join(problem["problem"] for problem in problems)
     given = found[0].get("input")
     return InvalidInput(message, field=first["field"], rule=first["rule"], given=given, problems=problems)
 
 
-def _problem(item: Any, tool: Tool) -> Json:
+def _problem(item: Any, form: Form) -> Json:
     where = _presentable(".".join(str(part) for part in item["loc"]) or "input")
     rule = item["type"]
     if rule == "extra_forbidden":
-        allowed = ", ".join(tool.schema["properties"]) or "none"
+        allowed = ", ".join(form.schema["properties"]) or "none"
         text = f"Unknown argument '{where}'; allowed: {allowed}"
     elif rule == "missing":
         text = f"'{where}' is required"

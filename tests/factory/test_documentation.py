@@ -19,7 +19,7 @@ def test_every_tool_is_documented(tool):
 
 @pytest.mark.parametrize("tool", list(factory.toolset.tools))
 def test_every_argument_is_documented(tool):
-    for argument in factory.toolset.tools[tool].parameters.values():
+    for argument in factory.toolset.tools[tool].form.parameters.values():
         assert f"`{argument}" in PAGE, argument
 
 

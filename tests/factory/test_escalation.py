@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from shopfloor.errors import Unavailable
-from shopfloor.toolkit import Tool
 from shopfloor.toolsets import factory
 from shopfloor.usecases.escalations import CRITICAL_TOOLS
 
@@ -24,8 +24,7 @@ def break_tool(monkeypatch):
         def fails(*_, **__):
             raise error or RuntimeError(f"the cable is cut; {SECRET}")
 
-        facts = {slot: getattr(tool, slot) for slot in Tool.__slots__}
-        monkeypatch.setitem(factory.toolset.tools, name, Tool(**facts | {"run": fails}))
+        monkeypatch.setitem(factory.toolset.tools, name, replace(tool, run=fails))
 
     return breaking
 

@@ -1,29 +1,18 @@
-"""The commands that serve. The doors take a second to load, so no other command does."""
+"""The command that serves HTTP. The door takes long to load, so no other command does."""
 
 from __future__ import annotations
-
-import asyncio
 
 from shopfloor.app import Floor, one_time_link
 from shopfloor.cli.floor import opened
 from shopfloor.gateways import logs
-from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
-from shopfloor.transports import server, stdio
+from shopfloor.transports import server
 
 
 def serve(settings: Settings) -> None:
     """Serve HTTP until a signal."""
     logs.set_up(settings.log, settings.log_level)
     server.serve(settings, _announce)
-
-
-def serve_stdio(settings: Settings, caller: str | None) -> None:
-    """Serve the standard streams until they end."""
-    logs.set_up(settings.log, settings.log_level)
-    with Shopfloor(settings, kind="stdio") as shopfloor:
-        floor = shopfloor.floor
-        asyncio.run(stdio.serve(floor, floor.profile, shopfloor.credential(caller)))
 
 
 def link(settings: Settings, user: str | None = None) -> str:

@@ -125,6 +125,13 @@ def whole() -> ModuleType:
     return floor
 
 
+def streams() -> ModuleType:
+    """What serves the standard streams."""
+    from shopfloor.cli import streams  # noqa: PLC0415 - too much to load for any other command
+
+    return streams
+
+
 def doors() -> ModuleType:
     """The commands that serve."""
     from shopfloor.cli import doors  # noqa: PLC0415 - too much to load for any other command

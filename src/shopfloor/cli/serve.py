@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from shopfloor.cli.options import command, doors
+from shopfloor.cli.options import command, doors, streams
 from shopfloor.settings import Settings
 
 As = Annotated[str | None, typer.Option("--as", help="The agent or user to act as; by default local.")]
@@ -26,4 +26,4 @@ def register(app: typer.Typer) -> None:
         """Serve MCP over standard input and output, for a client that starts this command itself."""
         if toolset:
             settings = Settings(**settings.model_dump(exclude_unset=True) | {"profile": toolset})
-        doors().serve_stdio(settings, caller)
+        streams().serve(settings, caller)

@@ -89,7 +89,7 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
         return result
 
     resources = _Resources(floor, toolsets, door, shown)
-    return _made(list_tools, call_tool, resources, introduce, _mirrored(toolsets).get)
+    return _made(list_tools, call_tool, resources, introduce, _mirrored(toolsets))
 
 
 def _made(list_tools: Any, call_tool: Any, resources: _Resources, introduce: Any, schema: Any) -> Server[Any]:
@@ -255,10 +255,17 @@ def _listed(tool: Tool) -> types.Tool:
     )
 
 
-def _mirrored(toolsets: Sequence[Toolset]) -> dict[str, Mapping[str, Any]]:
+def _mirrored(toolsets: Sequence[Toolset]) -> Callable[[str], Mapping[str, Any] | None]:
     """The schemas that have arguments repeated in headers: the SDK reads a schema at every call to check those."""
-    schemas = {tool.name: tool.schema for toolset in toolsets for tool in toolset.tools.values()}
-    return {name: schema for name, schema in schemas.items() if _HEADER_MARK in json.dumps(schema)}
+    tools = {tool.name: tool for toolset in toolsets for tool in toolset.tools.values()}
+    found: dict[str, Mapping[str, Any] | None] = {}
+
+    def schema(name: str) -> Mapping[str, Any] | None:
+        if name in tools and name not in found:
+            found[name] = tools[name].schema if _HEADER_MARK in json.dumps(tools[name].schema) else None
+        return found.get(name)
+
+    return schema
 
 
 def _result(answer: Answer) -> dict[str, Any]:

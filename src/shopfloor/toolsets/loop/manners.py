@@ -31,7 +31,8 @@ def refuse(error: ShopfloorError, call: Call) -> str:
 def _next_step(error: ShopfloorError, call: Call) -> str:
     if isinstance(error, InvalidInput) and call.tool is not None:
         names = ", ".join(
-            name if name not in call.tool.optional else f"{name} (optional)" for name in call.tool.parameters.values()
+            name if name not in call.tool.form.optional else f"{name} (optional)"
+            for name in call.tool.form.parameters.values()
         )
         return f"Call {call.name} again with: {names}" if names else f"Call {call.name} again without arguments"
     return "Do something else first, then try again"
