@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from pathlib import Path
 
@@ -48,18 +47,19 @@ def fill(team: Team, name: str, count: int, read: int = 0) -> None:
     team.do(rows)
 
 
-def measured(team: Team, name: str) -> float:
-    """The usual time of a page, a deep page, and a call that carries the notice."""
-    times = []
-    deep = team.call(name, "mcp__mail__list_inbox", limit=90)["nextCursor"]
+def measured(team: Team, *names: str) -> list[float]:
+    """What a page, a deep page, and a call that carries the notice take each of them, at best, measured in turn."""
+    deep = {name: team.call(name, "mcp__mail__list_inbox", limit=90)["nextCursor"] for name in names}
+    best = dict.fromkeys(names, float("inf"))
     for _ in range(TIMES):
-        began = time.perf_counter()
-        team.call(name, "mcp__mail__list_inbox", limit=5)
-        team.call(name, "mcp__mail__list_inbox", limit=5, cursor=deep)
-        team.call(name, "mcp__mail__list_inbox", limit=5, includeRead=True)
-        team.call(name, "mcp__agent__get_status")
-        times.append(time.perf_counter() - began)
-    return statistics.median(times)
+        for name in names:
+            began = time.perf_counter()
+            team.call(name, "mcp__mail__list_inbox", limit=5)
+            team.call(name, "mcp__mail__list_inbox", limit=5, cursor=deep[name])
+            team.call(name, "mcp__mail__list_inbox", limit=5, includeRead=True)
+            team.call(name, "mcp__agent__get_status")
+            best[name] = min(best[name], time.perf_counter() - began)
+    return list(best.values())
 
 
 def test_a_hundred_thousand_mails_cost_what_a_hundred_cost(tmp_path: Path, database: str) -> None:
@@ -69,7 +69,7 @@ def test_a_hundred_thousand_mails_cost_what_a_hundred_cost(tmp_path: Path, datab
         fill(team, "orc", SMALL, read=LARGE)
         if team.floor.works.store.engine == "postgres":
             team.do(lambda work: work._connection.execute("ANALYZE"))
-        small, large, old = (measured(team, name) for name in ("w1", "w2", "orc"))
+        small, large, old = measured(team, "w1", "w2", "orc")
         print(
             f"{SMALL} mails {1000 * small:.2f} ms; {LARGE} unread {large / small:.2f}, {LARGE} read {old / small:.2f} times"
         )
