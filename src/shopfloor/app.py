@@ -373,10 +373,17 @@ def build(
         sessions=Sessions(works, clock.now, settings.session_days * DAY, pages_key),
     )
     floor.indexer.busy = lambda: floor._under_way > 0
-    floor.walk = compose(
+    floor.walk = _way(floor, sleep)
+    return floor
+
+
+def _way(floor: Floor, sleep: Callable[[float], object]) -> Callable[[Call], Answer | Waiting]:
+    """The way of a call: every step, in its order."""
+    settings, works, metrics = floor.settings, floor.works, floor.metrics
+    return compose(
         [
             refuse(clock.now, _began, lambda call, error: _ended(metrics, call, error)),
-            identify(identity),
+            identify(floor.identity),
             limit(
                 {**RATE_LIMITS, "begin_turn": settings.chat_turns, **settings.rate_limits},
                 clock.now,
@@ -391,7 +398,6 @@ def build(
         ],
         Perform(works, clock.now, mail.notice),
     )
-    return floor
 
 
 def issue_operator_token(floor: Floor) -> str:

@@ -49,7 +49,7 @@ def test_without_steps_there_is_only_the_last_one():
 def test_the_floor_composes_the_steps_in_the_order_of_the_design():
     (composed,) = [
         node
-        for node in ast.walk(ast.parse(inspect.getsource(app.build)))
+        for node in ast.walk(ast.parse(inspect.getsource(app)))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "compose"
     ]
     steps, last = composed.args
