@@ -336,7 +336,7 @@ def build(
     check_profile(settings, toolsets)
     prepare_data_folder(settings)
     store = open_store(settings.database_url)
-    works = Works(store, clock.now, subscribers=by_event(subscribers), rules=_rules(settings))
+    works = Works(store, clock.now, subscribers=by_event(subscribers), rules=_rules(settings), heard=mailer.log_sent)
     works.workspace = works.write(lambda work: work.workspaces.ensure(settings.workspace, work.now), OPERATOR)
     works.root = str(settings.project)
     works.gateways |= project_gateways(settings)
