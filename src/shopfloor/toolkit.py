@@ -226,6 +226,8 @@ class Call:
     key: str | None = None
     session: str | None = None
     progress: Callable[[float, float | None, str | None], None] | None = None
+    trace: Mapping[str, str] = field(default_factory=dict)
+    """The span that the call belongs to, in the words of W3C Trace Context."""
     # Filled in on the way:
     reference: int = 0
     started: int = 0

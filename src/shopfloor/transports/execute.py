@@ -23,7 +23,7 @@ from shopfloor.errors import (
     WrongState,
 )
 from shopfloor.toolkit import Answer, Call, Credential, Toolset, enveloped
-from shopfloor.transports.auth import challenge, credential_of
+from shopfloor.transports.auth import challenge, credential_of, trace_of
 from shopfloor.transports.bodies import parse, read_body
 
 STATUS: list[tuple[type[ShopfloorError], int]] = [
@@ -90,6 +90,7 @@ class Execute:
             claim=claim,
             key=keys[0] if keys else None,
             session=headers.get("mcp-session-id"),
+            trace=trace_of(self._floor, headers),
         )
 
     async def _respond(

@@ -28,7 +28,7 @@ from starlette.types import Message, Receive, Scope, Send
 from shopfloor.app import Floor
 from shopfloor.errors import NotFound, ShopfloorError, Unauthenticated
 from shopfloor.toolkit import Answer, Call, Credential, Resource, Tool, Toolset
-from shopfloor.transports.auth import authenticate, challenge
+from shopfloor.transports.auth import authenticate, challenge, trace_of
 from shopfloor.transports.bodies import read_body, too_deep
 from shopfloor.transports.execute import retry_after
 from shopfloor.transports.gate import BODY_LIMIT
@@ -72,6 +72,7 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
             key=key if isinstance(key, str | None) else "",
             session=_session(context),
             progress=progress,
+            trace=trace_of(floor, meta, context.request.headers if context.request else {}),
         )
         answer = await floor.acall(call)
         if progress is not None:
