@@ -354,7 +354,6 @@ def build(
         works,
         user_tokens,
         always_closed=issuer is not None or only is not None,
-        fresh_for=0 if store.engine == "sqlite" else 0.5,
         only=only,
     )
     dispatcher = Dispatcher(works, subscribers)
