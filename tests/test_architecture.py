@@ -131,6 +131,7 @@ CATCH_ALLS = {
     "background/dispatcher.py": (2, "a broken subscriber must not stop the others"),
     "store/postgres.py": (3, "a lost transaction is told from a failed one; a thread must live"),
     "store/sqlite_writer.py": (3, "callers must be answered, and the thread must live"),
+    "gateways/logs.py": (1, "what cannot be said must not stop whoever said it"),
     "gateways/outlets.py": (1, "whatever Inngest's kit comes up with, in our words"),
     "store/aside.py": (1, "it is raised where the outcome is awaited"),
     "store/listeners.py": (1, "a listener's failure is its own"),
