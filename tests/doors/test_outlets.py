@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -128,8 +129,20 @@ def test_a_slow_other_side_holds_up_nobody_but_itself(tmp_path: Path, other_side
         assert server.call(BROKEN, {"text": "x"}).status_code == 500
         until(lambda: server.count("mail", "sender = 'floor'") == 1)
         [(subscriber,)] = server.rows("SELECT DISTINCT subscriber FROM delivery")
+        assert server.stop()[0] == 0
+        assert not other_side.held.is_set()
     assert subscriber.startswith("webhook 127.0.0.1:")
     assert "hush" not in subscriber
+
+
+def test_one_that_does_not_answer_holds_up_no_other(tmp_path: Path, other_side: Heard):
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        hooks = f"http://127.0.0.1:{deaf.getsockname()[1]},{other_side.url}"
+        with serving(tmp_path, webhooks=hooks) as server:
+            for _ in range(12):
+                server.call(SEND, MAIL)
+            until(lambda: len(other_side.requests) == 12)
+            assert left(server) >= 12
 
 
 def test_inngest_gets_every_event_under_its_own_name(

@@ -11,6 +11,8 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, repeat
 
 from shopfloor.domain.actors import OPERATOR
 from shopfloor.domain.events import Told
@@ -25,6 +27,8 @@ LEASE = MINUTE
 BATCH = 100
 OUTSIDE_BATCH = 5  # one after the other within a lease
 _POLL = 5.0
+_OUTSIDE_PATIENCE = 0.5
+"""Seconds that the end waits for whoever is outside; what was not struck out by then is sent again."""
 
 _log = logging.getLogger("shopfloor.dispatcher")
 
@@ -54,16 +58,16 @@ def leave_orphans(subscribers: Sequence[Subscriber], work: Work) -> int:
 
 
 class Dispatcher:
-    """One thread that delivers inside the store, and one for the outside, which may be slow. Any number of processes
-    may have a dispatcher."""
+    """One thread that delivers inside the store, and one for each subscriber outside, so that a slow one holds up
+    nobody. Any number of processes may have a dispatcher."""
 
     def __init__(self, works: Works, subscribers: Sequence[Subscriber], backoff: int = SECOND) -> None:
         self._works = works
         self._subscribers: Mapping[str, Subscriber] = {subscriber.name: subscriber for subscriber in subscribers}
         self._backoff = backoff
-        self._rounds = (
-            [self._deliver_inside, self._deliver_outside] if self._names(inside=False) else [self._deliver_inside]
-        )
+        outside = [name for name, subscriber in self._subscribers.items() if subscriber.outside]
+        self._rounds: list[Callable[[], int]] = [self._deliver_inside]
+        self._rounds += [partial(self._deliver_outside, name) for name in outside]
         self._stirred = [threading.Event() for _ in self._rounds]
         self._stopping = False
         self._threads: list[threading.Thread] = []
@@ -86,8 +90,8 @@ class Dispatcher:
         self._stopping = True
         self._unlisten()
         self._stir()
-        for thread in self._threads:
-            thread.join()
+        for thread, patience in zip(self._threads, chain([None], repeat(_OUTSIDE_PATIENCE)), strict=False):
+            thread.join(patience)
 
     def _heard(self, topics: frozenset[str]) -> None:
         if not topics or TOPIC in topics:
@@ -113,25 +117,25 @@ class Dispatcher:
         return sum(deliver() for deliver in self._rounds)
 
     def _deliver_inside(self) -> int:
-        return self._works.write(self._hand_over, OPERATOR) if self._any_due(inside=True) else 0
+        return self._works.write(self._hand_over, OPERATOR) if self._any_due(self._inside) else 0
 
-    def _deliver_outside(self) -> int:
-        leased = self._works.write(self._lease, OPERATOR) if self._any_due(inside=False) else []
+    def _deliver_outside(self, name: str) -> int:
+        leased = self._works.write(partial(self._lease, name), OPERATOR) if self._any_due([name]) else []
         for delivery in leased:
             if self._stopping:
                 break  # its lease ends, and it is taken again
             self._send(delivery)
         return len(leased)
 
-    def _any_due(self, *, inside: bool) -> bool:
-        names = self._names(inside=inside)
+    @property
+    def _inside(self) -> list[str]:
+        return [name for name, subscriber in self._subscribers.items() if subscriber.inside]
+
+    def _any_due(self, names: Sequence[str]) -> bool:
         return self._works.read(lambda work: work.outbox.any_due(names, work.now), OPERATOR)
 
-    def _names(self, *, inside: bool) -> list[str]:
-        return [name for name, subscriber in self._subscribers.items() if (subscriber.inside is not None) == inside]
-
     def _hand_over(self, work: Work) -> int:
-        due = work.outbox.due(self._names(inside=True), BATCH, work.now)
+        due = work.outbox.due(self._inside, BATCH, work.now)
         for delivery in due:
             handler = self._subscribers[delivery.subscriber].inside
             assert handler is not None
@@ -147,8 +151,8 @@ class Dispatcher:
                 self._postpone(work, delivery, error)
         return len(due)
 
-    def _lease(self, work: Work) -> list[Delivery]:
-        return work.outbox.lease(self._names(inside=False), OUTSIDE_BATCH, work.now + LEASE, work.now)
+    def _lease(self, name: str, work: Work) -> list[Delivery]:
+        return work.outbox.lease([name], OUTSIDE_BATCH, work.now + LEASE, work.now)
 
     def _send(self, delivery: Delivery) -> None:
         handler = self._subscribers[delivery.subscriber].outside
