@@ -30,6 +30,7 @@ from shopfloor.errors import NotFound, ShopfloorError, Unauthenticated
 from shopfloor.toolkit import Answer, Call, Credential, Resource, Tool, Toolset
 from shopfloor.transports.auth import authenticate, challenge, trace_of
 from shopfloor.transports.bodies import read_body, too_deep
+from shopfloor.transports.exchange import answer, plain_call
 from shopfloor.transports.execute import retry_after
 from shopfloor.transports.gate import BODY_LIMIT
 
@@ -152,6 +153,7 @@ class Endpoint:
 
     def __init__(self, floor: Floor, server: Server[Any]) -> None:
         self._floor = floor
+        self._server = server
         self._plain = _manager(server, json_response=True)
         self._streaming = _manager(server, json_response=False)
 
@@ -180,9 +182,13 @@ class Endpoint:
             await _protocol_error(400, -32600, "JSON must not nest deeper than 64 levels")(scope, receive, send)
             return
         _strip_spaces(scope)
+        sending = _with_headers(scope, send)
+        if (call := plain_call(Headers(scope=scope), body)) is not None:
+            await answer(self._server, call, scope, receive, sending)
+            return
         streams = b'"progressToken"' in body and "text/event-stream" in headers.get("accept", "")
         manager = self._streaming if streams else self._plain
-        await manager.handle_request(scope, _replayed(body, receive), _with_headers(scope, send))
+        await manager.handle_request(scope, _replayed(body, receive), sending)
 
     async def _refuse(
         self, error: ShopfloorError, headers: Headers, scope: Scope, receive: Receive, send: Send
