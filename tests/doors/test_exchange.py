@@ -1,10 +1,11 @@
-"""A plain call of a tool in the handshake era is answered as the SDK answers it, only sooner."""
+"""A plain call of a tool is answered as the SDK answers it, only sooner."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -21,6 +22,9 @@ from tests.serving import Served, served
 
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 STATUS = "mcp__agent__get_status"
+NEWER = "2026-07-28"
+SPEC = "io.modelcontextprotocol/"
+CLIENT = {"name": "test", "version": "1"}
 LOG = "mcp__system__log_decision"
 DECISION = {"title": "Chose a queue", "body": "Because of the load"}
 _CHANGING = re.compile(r"""\d{4}-\d\d-\d\dT[0-9:.]+Z|ref-\w+|log-\d+|(?<=\\"id\\": )\d+|(?<="task":{"id":)\d+""")
@@ -105,8 +109,56 @@ def both(floor: Served, body: bytes, headers: dict[str, str]) -> tuple[Any, Any]
         return ours, said(floor, body, headers)
 
 
-def is_plain(body: Any, **headers: str) -> bool:
-    return plain_call(Headers(HEADERS | headers), json.dumps(body).encode()) is not None
+SERVER: Any = SimpleNamespace(get_tool_input_schema=lambda name: {} if name == "mirrored" else None)
+
+
+def is_plain(body: Any, headers: dict[str, str] = HEADERS) -> bool:
+    return plain_call(SERVER, Headers(headers), json.dumps(body).encode()) is not None
+
+
+def modern(body: dict[str, Any], **meta: Any) -> dict[str, Any]:
+    """The same in the stateless era."""
+    envelope = {f"{SPEC}protocolVersion": NEWER, f"{SPEC}clientCapabilities": {}, f"{SPEC}clientInfo": CLIENT}
+    params = body["params"] | {"_meta": {**envelope, **body["params"].get("_meta", {}), **meta}}
+    return body | {"params": params}
+
+
+def routed(name: str = STATUS, **changes: str) -> dict[str, str]:
+    return HEADERS | {"MCP-Protocol-Version": NEWER, "Mcp-Method": "tools/call", "Mcp-Name": name} | changes
+
+
+@pytest.mark.parametrize("body", PLAIN, ids=lambda body: json.dumps(body)[:60])
+def test_a_plain_call_of_the_stateless_era_is_answered_as_by_the_sdk(floor: Served, body: Any):
+    body, headers = modern(body), routed(body["params"]["name"])
+    assert is_plain(body, headers)
+    ours, theirs = both(floor, json.dumps(body).encode(), headers)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (message(), routed()),
+        (modern(message(), **{f"{SPEC}protocolVersion": "2025-11-25"}), routed()),
+        (modern(message()), routed("another")),
+        (modern(message()), routed(**{"Mcp-Method": "tools/list"})),
+        (modern(message()), HEADERS | {"MCP-Protocol-Version": NEWER}),
+        (modern(message("mirrored")), routed("mirrored")),
+        (modern(message(), progressToken=1), routed()),
+        (modern(with_params(inputResponses={})), routed()),
+    ],
+)
+def test_what_disagrees_with_its_headers_hears_it_from_the_sdk(floor: Served, body: Any, headers: dict[str, str]):
+    assert not is_plain(body, headers)
+    ours, theirs = both(floor, json.dumps(body).encode(), headers)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("client", [None, {}, {"name": 1}, "text", {"name": "n", "version": "1", "more": [1]}])
+def test_whatever_a_client_says_of_itself(floor: Served, client: Any):
+    body = modern(message(), **{f"{SPEC}clientInfo": client, f"{SPEC}clientCapabilities": client})
+    ours, theirs = both(floor, json.dumps(body).encode(), routed())
+    assert ours == theirs
 
 
 @pytest.mark.parametrize("body", PLAIN, ids=lambda body: json.dumps(body)[:60])
@@ -126,14 +178,14 @@ def test_everything_else_takes_the_way_of_the_sdk(floor: Served, body: Any):
 @pytest.mark.parametrize("version", [None, *HANDSHAKE_PROTOCOL_VERSIONS, "2026-07-28", "1999-01-01", ""])
 def test_in_every_revision(floor: Served, version: str | None):
     named = {} if version is None else {"MCP-Protocol-Version": version}
-    assert is_plain(message(), **named) == (version in (None, *HANDSHAKE_PROTOCOL_VERSIONS))
+    assert is_plain(message(), HEADERS | named) == (version in (None, *HANDSHAKE_PROTOCOL_VERSIONS))
     ours, theirs = both(floor, json.dumps(message()).encode(), HEADERS | named)
     assert ours == theirs
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream", "*/*", "text/html", ""])
 def test_who_accepts_something_else_hears_it_from_the_sdk(floor: Served, accept: str):
-    assert not is_plain(message(), Accept=accept)
+    assert not is_plain(message(), HEADERS | {"Accept": accept})
     ours, theirs = both(floor, json.dumps(message()).encode(), HEADERS | {"Accept": accept})
     assert ours == theirs
 
@@ -142,7 +194,7 @@ def test_who_accepts_something_else_hears_it_from_the_sdk(floor: Served, accept:
     "body", [b"", b"{", b"\xff", b'{"jsonrpc":"2.0","id":NaN}', b'"\\ud800"', b"[" * 50 + b"]" * 50]
 )
 def test_what_is_no_json_is_refused_by_the_sdk(floor: Served, body: bytes):
-    assert plain_call(Headers(HEADERS), body) is None
+    assert plain_call(SERVER, Headers(HEADERS), body) is None
     ours, theirs = both(floor, body, HEADERS)
     assert ours == theirs
 

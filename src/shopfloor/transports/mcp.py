@@ -183,8 +183,8 @@ class Endpoint:
             return
         _strip_spaces(scope)
         sending = _with_headers(scope, send)
-        if (call := plain_call(Headers(scope=scope), body)) is not None:
-            await answer(self._server, call, scope, receive, sending)
+        call = plain_call(self._server, Headers(scope=scope), body)
+        if call is not None and await answer(self._server, call, scope, receive, sending):
             return
         streams = b'"progressToken"' in body and "text/event-stream" in headers.get("accept", "")
         manager = self._streaming if streams else self._plain
