@@ -226,6 +226,8 @@ class Call:
     key: str | None = None
     session: str | None = None
     progress: Callable[[float, float | None, str | None], None] | None = None
+    fault: ShopfloorError | None = None
+    """What the door found wrong around the call: said behind the log, as every refusal is."""
     # Filled in on the way:
     reference: int = 0
     started: int = 0

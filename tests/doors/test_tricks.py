@@ -294,6 +294,39 @@ def test_a_trick_in_the_body(team: Team, name: str):
     assert team.server.count("decision", "kind = 'manual'") == before
 
 
+@pytest.mark.parametrize("name", BODIES)
+def test_a_stranger_is_asked_for_a_credential_whatever_the_body(team: Team, name: str):
+    _, body = BODIES[name]
+    before = team.server.count("decision")
+    reply = exchange(team.server.address, "POST", "/mcp/execute", [JSON], body)
+    assert (reply.status, reply.headers["www-authenticate"]) == (401, 'Bearer realm="shopfloor"')
+    assert reply.json["error"]["code"] == "PERMISSION_DENIED"
+    assert team.server.count("decision") == before
+
+
+AROUND: dict[str, dict[str, Any]] = {
+    "an unknown field": {"admin": True},
+    "another caller's field": {"user_id": "user_a"},
+    "a number as the agent": {"agentId": 1},
+    "a list of agents": {"agentId": ["worker_a", "supervisor"]},
+    "an empty agent": {"agentId": ""},
+    "a number as the key": {"idempotencyKey": 1},
+}
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_what_is_wrong_around_a_call_is_in_the_log(either_team: Team, name: str):
+    marker = uuid.uuid4().hex
+    given = {"title": marker, "body": "b"}
+    reply = either_team.execute("worker_a", LOG_DECISION, given, **AROUND[name])
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
+    rows = either_team.server.rows(
+        "SELECT kind, subject, code FROM decision WHERE reference IN"
+        f" (SELECT reference FROM decision WHERE context LIKE '%{marker}%') ORDER BY id"
+    )
+    assert rows == [("invocation", "agent:worker_a", None), ("error", "agent:worker_a", "INVALID_INPUT")]
+
+
 def test_keys_that_contradict_each_other_are_refused(team: Team):
     shown = ("Authorization", f"Bearer {team.tokens['worker_a']}")
     key = "Idempotency-Key"
