@@ -20,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import to_json
 
 from shopfloor.domain.actors import Kind, Principal
-from shopfloor.domain.decisions import context_of, mask
+from shopfloor.domain.decisions import context_of
+from shopfloor.domain.masks import mask
 from shopfloor.domain.pages import PAGE, PAGE_LIMIT
 from shopfloor.domain.times import iso
 from shopfloor.errors import InvalidInput, ShopfloorError

@@ -18,7 +18,8 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from shopfloor.domain.actors import Kind, Principal
-from shopfloor.domain.decisions import mask, spell_reference
+from shopfloor.domain.decisions import spell_reference
+from shopfloor.domain.masks import mask
 from shopfloor.domain.times import SECOND
 from shopfloor.errors import KeyReused, Refused
 from shopfloor.pipeline.record import result_context, write_error, write_invocation, write_result
