@@ -17,7 +17,7 @@ import pytest
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
 from tests.doors.server import ERAS, HTTP, PATIENCE, Server, bearer, request, until
-from tests.doors.team import LOG_DECISION, STATUS, WORKER_TOOLS, Team
+from tests.doors.team import LOG_DECISION, STATUS, WORKER_TOOLS, Reply, Team
 from tests.doors.wire import exchange
 
 PATHS = ("/mcp", "/mcp/factory")
@@ -154,6 +154,20 @@ async def test_a_key_in_meta_gives_the_first_answer_again(either_team: Team, era
     assert not (first.meta or {}).get("shopfloor/idempotencyReplayed")
     assert (again.meta or {})["shopfloor/idempotencyReplayed"] is True
     assert (other.is_error, _told(other)["error"]["code"]) == (True, "INVALID_INPUT")
+
+
+def test_a_key_in_the_header_counts_as_well(either_team: Team, era: str):
+    key = uuid.uuid4().hex
+
+    def sent(key: str, **headers: str) -> Reply:
+        return either_team.ask(era, "worker_a", LOG_DECISION, DECISION, key=key or None, headers=headers)
+
+    first, again = [sent("", **{"Idempotency-Key": key}) for _ in range(2)]
+    assert (again.data, again.replayed) == (first.data, True)
+    assert sent(key, **{"Idempotency-Key": key}).replayed
+    assert either_team.ask("execute", "worker_a", LOG_DECISION, DECISION, key=key).replayed
+    contradiction = sent(key, **{"Idempotency-Key": "another"})
+    assert (contradiction.code, contradiction.result is not None) == ("INVALID_INPUT", True)
 
 
 async def test_progress_arrives_while_the_call_goes_on(workshop: Team, era: str, tmp_path: Path):

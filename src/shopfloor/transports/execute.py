@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic_core import to_json
@@ -108,18 +108,25 @@ def retry_after(error: ShopfloorError | None) -> dict[str, str]:
     return {"Retry-After": "1"} if isinstance(error, Unavailable) else {}
 
 
+def one_key(sent: Sequence[str], given: Any) -> str | None:
+    """The idempotency key of a call, sent in headers or given beside its input; all of them must agree."""
+    if not isinstance(given, str | None):
+        raise InvalidInput("An idempotency key is text, or left out", field="idempotencyKey")
+    keys = [key.strip(" \t") for key in sent] + ([] if given is None else [given])
+    if any(key != keys[0] for key in keys):
+        raise InvalidInput("Send one idempotency key, in the header or beside the input", field="idempotencyKey")
+    return keys[0] if keys else None
+
+
 def _around(headers: Headers, body: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """What stands around a call: as whom it claims to be made, and its idempotency key."""
     unknown = sorted(set(body) - _FIELDS)
     if unknown:
         raise InvalidInput(f"Unknown field '{unknown[0][:64]}'; allowed: {', '.join(sorted(_FIELDS))}")
-    claim, key = body.get("agentId"), body.get("idempotencyKey")
-    if not isinstance(claim, str | None) or claim == "" or not isinstance(key, str | None):
-        raise InvalidInput("agentId and idempotencyKey are text, or left out")
-    keys = [key.strip(" \t") for key in headers.getlist("idempotency-key")] + ([] if key is None else [key])
-    if any(other != keys[0] for other in keys):
-        raise InvalidInput("Send one idempotency key, in the header or in the body")
-    return claim, keys[0] if keys else None
+    claim = body.get("agentId")
+    if not isinstance(claim, str | None) or claim == "":
+        raise InvalidInput("agentId is text, or left out")
+    return claim, one_key(headers.getlist("idempotency-key"), body.get("idempotencyKey"))
 
 
 def _refused(toolset: Toolset, error: ShopfloorError) -> Answer:

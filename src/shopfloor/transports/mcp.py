@@ -26,11 +26,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from shopfloor.app import Floor
-from shopfloor.errors import NotFound, ShopfloorError, Unauthenticated
+from shopfloor.errors import InvalidInput, NotFound, ShopfloorError, Unauthenticated
 from shopfloor.toolkit import Answer, Call, Credential, Resource, Tool, Toolset
 from shopfloor.transports.auth import authenticate, challenge
 from shopfloor.transports.bodies import read_body, too_deep
-from shopfloor.transports.execute import retry_after
+from shopfloor.transports.execute import one_key, retry_after
 from shopfloor.transports.gate import BODY_LIMIT
 
 KEY_META = "shopfloor/idempotencyKey"
@@ -61,7 +61,6 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         meta: Mapping[str, Any] = params.meta or {}
-        key = meta.get(KEY_META)
         progress = _Progress(context) if "progressToken" in meta or "progress_token" in meta else None
         call = Call(
             toolset=toolset_of.get(params.name, toolsets[0]),
@@ -69,10 +68,13 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
             input={} if params.arguments is None else params.arguments,
             credential=shown(context),
             door=door,
-            key=key if isinstance(key, str | None) else "",
             session=_session(context),
             progress=progress,
         )
+        try:
+            call.key = _key(context, meta)
+        except InvalidInput as error:
+            call.fault = error
         answer = await floor.acall(call)
         if progress is not None:
             await progress.settled()
@@ -280,6 +282,12 @@ def _result(answer: Answer) -> dict[str, Any]:
     if answer.call.replayed:
         result["_meta"] = {REPLAYED_META: True}
     return result
+
+
+def _key(context: Context, meta: Mapping[str, Any]) -> str | None:
+    """The idempotency key, wherever it stands: over HTTP the header is as good as the metadata."""
+    sent = [] if context.request is None else context.request.headers.getlist("idempotency-key")
+    return one_key(sent, meta.get(KEY_META))
 
 
 def _session(context: Context) -> str | None:
