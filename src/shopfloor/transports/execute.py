@@ -26,6 +26,7 @@ from shopfloor.errors import (
 from shopfloor.toolkit import Answer, Call, Credential, Toolset, enveloped
 from shopfloor.transports.auth import authenticate, challenge
 from shopfloor.transports.bodies import parse, read_body
+from shopfloor.transports.waiting import answered
 
 STATUS: list[tuple[type[ShopfloorError], int]] = [
     (KeyReused, 409),
@@ -56,7 +57,7 @@ class Execute:
         try:
             credential = await authenticate(self._floor, headers)
             call = self._call(credential, headers, parse(await read_body(receive)))
-            answer = await self._floor.acall(call)
+            answer = await answered(self._floor, call, receive)
         except ClientDisconnect:
             return
         except ShopfloorError as error:  # before there was a call

@@ -32,6 +32,7 @@ from shopfloor.transports.auth import authenticate, challenge
 from shopfloor.transports.bodies import read_body, too_deep
 from shopfloor.transports.execute import one_key, retry_after
 from shopfloor.transports.gate import BODY_LIMIT
+from shopfloor.transports.waiting import answered
 
 KEY_META = "shopfloor/idempotencyKey"
 REPLAYED_META = "shopfloor/idempotencyReplayed"
@@ -75,7 +76,7 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
             call.key = _key(context, meta)
         except InvalidInput as error:
             call.fault = error
-        answer = await floor.acall(call)
+        answer = await _answered(floor, call, context)
         if progress is not None:
             await progress.settled()
         if context.request is not None:
@@ -282,6 +283,15 @@ def _result(answer: Answer) -> dict[str, Any]:
     if answer.call.replayed:
         result["_meta"] = {REPLAYED_META: True}
     return result
+
+
+async def _answered(floor: Floor, call: Call, context: Context) -> Answer:
+    if context.request is None:
+        return await floor.acall(call)
+    try:
+        return await answered(floor, call, context.request.receive)
+    except ClientDisconnect:
+        raise MCPError(code=_REFUSED, message="The caller went away") from None
 
 
 def _key(context: Context, meta: Mapping[str, Any]) -> str | None:
