@@ -386,7 +386,7 @@ def _way(floor: Floor, sleep: Callable[[float], object]) -> Callable[[Call], Ans
             identify(floor.identity),
             limit(
                 {**RATE_LIMITS, "begin_turn": settings.chat_turns, **settings.rate_limits},
-                clock.now,
+                clock.elapsed,
                 works,
                 metrics.limited,
             ),
