@@ -296,17 +296,6 @@ def test_a_database_of_another_kind_is_refused(database):
         Shopfloor(Settings(database=database))
 
 
-@pytest.mark.parametrize("name", ["nowhere", "nowhere/deep", "a-file"])
-def test_a_project_that_is_no_folder_is_refused_and_not_made(project, name):
-    (project / "a-file").write_text("")
-    with pytest.raises(BadSettings) as error:
-        Settings(project=project / name)
-    assert error.value.message == (
-        f"project: there is no folder {project / name}; name the one that agents work on, or make it first"
-    )
-    assert not (project / "nowhere").exists()
-
-
 # --- the profile ---
 
 

@@ -116,10 +116,6 @@ class Settings(BaseModel):
     def __init__(self, **given: Any) -> None:
         environment = _environment()
         project = _path("project", given.get("project") or environment.get("project") or _project_root()).resolve()
-        if not project.is_dir():
-            raise BadSettings(
-                f"project: there is no folder {project}; name the one that agents work on, or make it first"
-            )
         values = _config_file(project) | environment | given | {"project": project}
         values["data"] = project / _path("data", values.get("data") or DATA)
         try:
@@ -187,7 +183,7 @@ def _config_file(project: Path) -> dict[str, Any]:
     path = project / CONFIG
     try:
         return tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadSettings(f"{path} cannot be read: {error}") from error
