@@ -433,5 +433,6 @@ def test_a_project_that_is_no_folder_is_refused_and_not_made(run, project, name)
     (project / "a-file").write_text("")
     code, out, err = run("agent", "list", "--project", str(project / name))
     assert (code, out) == (1, "")
-    assert name in err and len(err.splitlines()) == 1
+    assert name in err
+    assert len(err.splitlines()) == 1
     assert not (project / "nowhere").exists()
