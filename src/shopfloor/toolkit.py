@@ -297,6 +297,8 @@ def refusal_envelope(error: ShopfloorError, message: str, call: Call) -> Json:
 def refusal(error: ShopfloorError, message: str, at: int) -> Json:
     """The same where there was no call yet."""
     details = {key: value for key, value in error.facts.items() if key not in ("given", "rule")}
+    if message != error.message and "problems" not in details and error.code == InvalidInput.code:
+        details["problem"] = error.message  # where a contract has one sentence for many mistakes
     if error.hint:
         details["hint"] = error.hint
     return {
@@ -426,5 +428,5 @@ def _problem(item: Any, form: Form) -> Json:
     elif rule == "missing":
         text = f"'{where}' is required"
     else:
-        text = f"'{where}': {item['msg'][:1].lower()}{item['msg'][1:]}"
+        text = f"'{where}': {item['msg'][:1].lower()}{item['msg'][1:]}".replace(" after validation", "")
     return {"field": where, "rule": rule, "problem": text}
