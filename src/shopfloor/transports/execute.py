@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic_core import to_json
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -51,8 +52,7 @@ class Execute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
-            return
+            raise HTTPException(405, headers={"Allow": "POST"})
         headers = Headers(scope=scope)
         try:
             credential = await authenticate(self._floor, headers)
