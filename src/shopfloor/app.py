@@ -399,7 +399,7 @@ def _way(floor: Floor, sleep: Callable[[float], object]) -> Callable[[Call], Ans
             identify(floor.identity),
             limit(
                 {**RATE_LIMITS, "begin_turn": settings.chat_turns, **settings.rate_limits},
-                clock.now,
+                clock.elapsed,
                 works,
                 metrics.limited,
             ),
@@ -522,12 +522,13 @@ def _ended(metrics: Metrics, call: Call, error: ShopfloorError | None) -> None:
         metrics.was_slow(name)
         _calls.warning("call was slow", extra={"tool": name, "ms": round(duration / 1000), "limit": slow_after * 1000})
     if _calls.isEnabledFor(logging.INFO):
+        caller = call.caller or call.actor
         _calls.info(
             "call ended",
             extra={
                 "tool": call.name,
                 "toolset": call.toolset.name,
-                "caller": (call.caller or call.actor or OPERATOR).key,
+                "caller": None if caller is None else caller.key,
                 "session": call.session,
                 "success": error is None,
                 "code": error.code if error else None,

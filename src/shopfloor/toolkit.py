@@ -20,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import to_json
 
 from shopfloor.domain.actors import Kind, Principal
-from shopfloor.domain.decisions import context_of, mask
+from shopfloor.domain.decisions import context_of
+from shopfloor.domain.masks import mask
 from shopfloor.domain.pages import PAGE, PAGE_LIMIT
 from shopfloor.domain.times import iso
 from shopfloor.errors import InvalidInput, ShopfloorError
@@ -228,6 +229,8 @@ class Call:
     progress: Callable[[float, float | None, str | None], None] | None = None
     trace: Mapping[str, str] = field(default_factory=dict)
     """The span that the call belongs to, in the words of W3C Trace Context."""
+    fault: ShopfloorError | None = None
+    """What the door found wrong around the call: said behind the log, as every refusal is."""
     # Filled in on the way:
     reference: int = 0
     started: int = 0
@@ -296,6 +299,8 @@ def refusal_envelope(error: ShopfloorError, message: str, call: Call) -> Json:
 def refusal(error: ShopfloorError, message: str, at: int) -> Json:
     """The same where there was no call yet."""
     details = {key: value for key, value in error.facts.items() if key not in ("given", "rule")}
+    if message != error.message and "problems" not in details and error.code == InvalidInput.code:
+        details["problem"] = error.message  # where a contract has one sentence for many mistakes
     if error.hint:
         details["hint"] = error.hint
     return {
@@ -425,5 +430,5 @@ def _problem(item: Any, form: Form) -> Json:
     elif rule == "missing":
         text = f"'{where}' is required"
     else:
-        text = f"'{where}': {item['msg'][:1].lower()}{item['msg'][1:]}"
+        text = f"'{where}': {item['msg'][:1].lower()}{item['msg'][1:]}".replace(" after validation", "")
     return {"field": where, "rule": rule, "problem": text}

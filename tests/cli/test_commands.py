@@ -426,3 +426,13 @@ def test_each_group_names_its_commands(run, group, commands):
 def test_without_a_command_the_help_is_shown(run):
     code, out, err = run()
     assert (code, "Usage: " in out + err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "nowhere/deep", "a-file"])
+def test_a_project_that_is_no_folder_is_refused_and_not_made(run, project, name):
+    (project / "a-file").write_text("")
+    code, out, err = run("agent", "list", "--project", str(project / name))
+    assert (code, out) == (1, "")
+    assert name in err
+    assert len(err.splitlines()) == 1
+    assert not (project / "nowhere").exists()

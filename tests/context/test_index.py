@@ -44,6 +44,14 @@ def test_code_and_memory_are_found_on_both_engines(both: Shopfloor):
     assert found(both, "'; DROP TABLE passage; -- \" OR *") is not None
 
 
+@pytest.mark.parametrize(
+    "query", ["(((", "';--", "%%%", "___", "   ", '"" ""', "* * *", "\u200b\u200b\u200b", "NEAR(", "^-^"]
+)
+def test_a_query_without_a_word_is_an_answer_not_a_failure(both: Shopfloor, query: str):
+    body = both.call("context", "context_search", {"query": query})
+    assert body.get("query") == query, body
+
+
 def test_many_may_bring_the_index_up_to_date_at_once(both: Shopfloor, project: Path):
     """Floors of several processes over one store, each with a view of its own of what is indexed."""
     others = [open_floor(project, database=both.settings.database) for _ in range(3)]

@@ -86,7 +86,7 @@ def test_a_task_and_an_epic_are_changed(run: Run) -> None:
     assert shown.startswith("task-1  Draw\npending · priority 0 · version 2\n\nBy hand")
     task = _json(run("board", "task-1", "--json"))
     assert "not 1" in run("board", "task-1", "--title", "Late", "--version", "1", ok=False)
-    assert "cannot wait for task 1" in run("board", "task-1", "--after", "task-1", ok=False)
+    assert "cannot wait for itself" in run("board", "task-1", "--after", "task-1", ok=False)
     assert _json(run("board", "task-1", "--state", "cancelled", "--json"))["state"] == "CANCELLED"
     assert task["version"] == 2
     assert _json(run("board", "epic-1", "--state", "completed", "--json"))["epic"]["state"] == "COMPLETED"

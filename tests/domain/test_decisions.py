@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from shopfloor.domain.decisions import (
     CONTEXT_LIMIT,
     context_of,
-    mask,
     new_reference,
     read_reference,
     sized_context,
     spell_reference,
 )
+from shopfloor.domain.masks import mask
 
 TOKEN = "sfa_abcdefghjkmn_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmE"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJl"
@@ -47,6 +47,29 @@ PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----"
         ("postgres://user:hunter2@host/db", "postgres://***@host/db"),
         ('{"password": "hunter2", "user": "guest"}', '{"password":"***","user":"guest"}'),
         ('[{"apiKey": "x"}]', '[{"apiKey":"***"}]'),
+        ("glpat-Zm9vYmFyYmF6cXV4Zm9v", "***"),
+        ("ASIAIOSFODNN7EXAMPLE", "***"),
+        ("ya29.a0AfH6SMBx_Zm9vYmFyYmF6cXV4", "***"),
+        ("npm_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4", "***"),
+        ("pypi-AgEIcHlwaS5vcmcCJDhkMTk0", "***"),
+        ("hf_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6", "***"),
+        ("SG.Zm9vYmFyYmF6cXV4Zm9v.Zm9vYmFyYmF6cXV4Zm9vYmFy", "***"),
+        ("sk_live_Zm9vYmFyYmF6cXV4", "***"),
+        ("whsec_Zm9vYmFyYmF6cXV4Zm9v", "***"),
+        ("lin_api_Zm9vYmFyYmF6cXV4Zm9v", "***"),
+        ("dop_v1_0123456789abcdef0123456789abcdef", "***"),
+        ("https://hooks.slack.com/services/T00000000/B00000000/Zm9vYmFy", "https://hooks.slack.com/services/***"),
+        ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc", "***"),
+        ("curl -u x -H 'Authorization: Basic dXNlcjpwYXNzd29yZDEyMw=='", "curl -u x -H 'Authorization: ***'"),
+        ("log in with password=hunter2secret, please", "log in with password=***, please"),
+        ("PASSWORD: hunter2secret", "PASSWORD: ***"),
+        ("DB_PASSWORD='correcthorse'", "DB_PASSWORD='***'"),
+        ("api_key = 'abcd1234efgh'", "api_key = '***'"),
+        ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "AWS_SECRET_ACCESS_KEY=***"),
+        ("https://x.example/?access_token=abcdef&page=2", "https://x.example/?access_token=***&page=2"),
+        ("https://x.example/blob?sv=1&sig=abcdef", "https://x.example/blob?sv=1&sig=***"),
+        ("Cookie: session=abc; theme=dark\nHost: x", "Cookie: ***\nHost: x"),
+        ('{"pwd": "x", "accessKey": "y", "pin": 1234}', '{"pwd":"***","accessKey":"***","pin":"***"}'),
     ],
 )
 def test_a_secret_is_masked(text, masked):
@@ -65,6 +88,13 @@ def test_a_secret_is_masked(text, masked):
         '{ "key":   "value" }',
         "{not json, but a token}",
         "eyJ.eyJ.eyJ",
+        "token: see the next section",
+        "The password: whatever the user chose",
+        "npm_config_registry and secret_management_service_name",
+        "key-value-store-with-a-very-long-name",
+        "Basic functionality and internationalization",
+        "opinion, mapping, assigned, session, code: 42",
+        "max_tokens=16",
     ],
 )
 def test_what_is_no_secret_stays_byte_for_byte(text):
@@ -126,7 +156,7 @@ def test_at_the_limit_it_is_whole_and_beyond_it_is_cut():
 @pytest.mark.parametrize("filler", ['"', "\\", "\x01", "ä", "🔑"])
 def test_however_it_is_spelled_it_never_exceeds_the_limit(filler):
     kept = context_of({"a": filler * 40_000})
-    assert len(kept) <= CONTEXT_LIMIT
+    assert len(kept.encode()) <= CONTEXT_LIMIT
     assert json.loads(kept)["truncated"] is True
 
 
@@ -137,7 +167,22 @@ def test_a_secret_at_the_cut_is_masked_before_it_is_cut():
 
 @pytest.mark.parametrize(
     "piece",
-    ["token ", "eyJ-", "eyJ.", "-----BEGIN PRIVATE KEY-----", '"password', "://a:", "sk-", "Bearer ", "{", '{"key":'],
+    [
+        "token ",
+        "token=",
+        "Cookie: ",
+        "Basic a",
+        "password: a",
+        "eyJ-",
+        "eyJ.",
+        "-----BEGIN PRIVATE KEY-----",
+        '"password',
+        "://a:",
+        "sk-",
+        "Bearer ",
+        "{",
+        '{"key":',
+    ],
 )
 def test_a_megabyte_made_to_be_slow_is_not_slow(piece):
     text = piece * (1_000_000 // len(piece))

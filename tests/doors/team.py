@@ -12,8 +12,23 @@ from tests.doors.server import ERAS, Server, bearer
 
 STATUS = "mcp__agent__get_status"
 LOG_DECISION = "mcp__system__log_decision"
-WORKER_TOOLS = [STATUS, LOG_DECISION]
-"""What a worker sees, in this order."""
+FOR_EVERYBODY = ["read_file", "grep_codebase", "context_search", "record_discovery"]
+FOR_USERS = ["add_task", "list_tasks", "complete_task", "delete_task", "update_task"]
+SUPERVISOR_TOOLS = [
+    *(STATUS, "mcp__agent__get_task", "mcp__agent__get_epic", LOG_DECISION, "mcp__system__list_decisions"),
+    *(f"mcp__epic__{deed}" for deed in ("create", "get", "list", "assign", "update_status")),
+    *(f"mcp__mail__{deed}" for deed in ("list_inbox", "read", "send", "reply", "acknowledge", "wait", "ask")),
+    *(f"mcp__supervisor__{deed}" for deed in ("create_agent", "list_agents", "retire_agent")),
+    *(f"mcp__task__{deed}" for deed in ("create", "get", "list", "assign", "claim", "update")),
+    *("mcp__task__update_status", "mcp__task__add_comment"),
+]
+ORCHESTRATOR_TOOLS = [tool for tool in SUPERVISOR_TOOLS if "__supervisor__" not in tool]
+WORKER_TOOLS = [
+    *(STATUS, "mcp__agent__get_task", "mcp__agent__get_epic", LOG_DECISION),
+    *(tool for tool in SUPERVISOR_TOOLS if "__mail__" in tool),
+    *("mcp__task__claim", "mcp__task__update_status", "mcp__task__add_comment"),
+]
+"""What agents see of the factory, by their type and in this order."""
 
 TYPES = {"supervisor": "SUPERVISOR", "orchestrator": "ORCHESTRATOR", "worker_a": "WORKER", "worker_b": "WORKER"}
 DOORS = ("execute", *ERAS)

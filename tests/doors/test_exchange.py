@@ -16,7 +16,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 
 from shopfloor import Settings, Shopfloor
-from shopfloor.transports import mcp
+from shopfloor.transports import exchange
 from shopfloor.transports.exchange import plain_call
 from tests.serving import Served, served
 
@@ -105,7 +105,7 @@ def both(floor: Served, body: bytes, headers: dict[str, str]) -> tuple[Any, Any]
     """What is said here, and what the SDK says by itself."""
     ours = said(floor, body, headers)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mcp, "plain_call", lambda *_: None)
+        patch.setattr(exchange, "plain_call", lambda *_: None)
         return ours, said(floor, body, headers)
 
 

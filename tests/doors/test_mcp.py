@@ -17,7 +17,17 @@ import pytest
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
 from tests.doors.server import ERAS, HTTP, PATIENCE, Server, bearer, request, until
-from tests.doors.team import LOG_DECISION, STATUS, WORKER_TOOLS, Team
+from tests.doors.team import (
+    FOR_EVERYBODY,
+    FOR_USERS,
+    LOG_DECISION,
+    ORCHESTRATOR_TOOLS,
+    STATUS,
+    SUPERVISOR_TOOLS,
+    WORKER_TOOLS,
+    Reply,
+    Team,
+)
 from tests.doors.wire import exchange
 
 PATHS = ("/mcp", "/mcp/factory")
@@ -43,7 +53,8 @@ def era(request: pytest.FixtureRequest) -> Iterator[str]:
 async def test_a_client_connects_lists_and_calls(either_team: Team, era: str, path: str):
     async with either_team.server.client(era, either_team.tokens["worker_a"], path) as client:
         assert client.protocol_version == ("2025-11-25" if era == "legacy" else era)
-        assert set(WORKER_TOOLS) <= {tool.name for tool in (await client.list_tools()).tools}
+        listed = [tool.name for tool in (await client.list_tools()).tools]
+        assert listed == [*WORKER_TOOLS, *(FOR_EVERYBODY if path == "/mcp" else [])]
         status = await client.call_tool(STATUS, {})
         made = await client.call_tool(LOG_DECISION, DECISION)
     for result in (status, made):
@@ -99,14 +110,14 @@ def test_the_list_holds_what_the_caller_may_use_and_stays_in_order(workshop: Tea
         assert era == "legacy" or (reply["cacheScope"], reply["ttlMs"] > 0) == ("private", True)
         return [tool["name"] for tool in reply["tools"]]
 
+    fixtures = ["wait", "hold", "break", "hiccup", "refuse", "echo"]
+    everything = [*SUPERVISOR_TOOLS, *(f"{FIXTURES}{name}" for name in fixtures)]
     for era in ERAS:
-        everything = listed("supervisor", era)
-        assert set(everything) > set(WORKER_TOOLS)
-        assert any(name.startswith(FIXTURES) for name in everything)
-        assert set(WORKER_TOOLS) <= set(listed("worker_a", era)) < set(listed("orchestrator", era)) < set(everything)
-        assert [name for name in listed("user_a", era) if name.startswith("mcp__")] == []
-        assert set(listed("operator", era)) >= set(everything)
-        assert all(listed("supervisor", era) == everything for _ in range(3))
+        assert listed("worker_a", era) == [*WORKER_TOOLS, *FOR_EVERYBODY]
+        assert listed("orchestrator", era) == [*ORCHESTRATOR_TOOLS, *FOR_EVERYBODY]
+        assert listed("supervisor", era) == [*everything, *FOR_EVERYBODY]
+        assert listed("user_a", era) == [*FOR_USERS, *FOR_EVERYBODY]
+        assert listed("operator", era) == [*everything, *FOR_USERS, *FOR_EVERYBODY]
 
 
 def test_a_listed_tool_says_what_it_does_and_takes(team: Team):
@@ -154,6 +165,20 @@ async def test_a_key_in_meta_gives_the_first_answer_again(either_team: Team, era
     assert not (first.meta or {}).get("shopfloor/idempotencyReplayed")
     assert (again.meta or {})["shopfloor/idempotencyReplayed"] is True
     assert (other.is_error, _told(other)["error"]["code"]) == (True, "INVALID_INPUT")
+
+
+def test_a_key_in_the_header_counts_as_well(either_team: Team, era: str):
+    key = uuid.uuid4().hex
+
+    def sent(key: str, **headers: str) -> Reply:
+        return either_team.ask(era, "worker_a", LOG_DECISION, DECISION, key=key or None, headers=headers)
+
+    first, again = [sent("", **{"Idempotency-Key": key}) for _ in range(2)]
+    assert (again.data, again.replayed) == (first.data, True)
+    assert sent(key, **{"Idempotency-Key": key}).replayed
+    assert either_team.ask("execute", "worker_a", LOG_DECISION, DECISION, key=key).replayed
+    contradiction = sent(key, **{"Idempotency-Key": "another"})
+    assert (contradiction.code, contradiction.result is not None) == ("INVALID_INPUT", True)
 
 
 async def test_progress_arrives_while_the_call_goes_on(workshop: Team, era: str, tmp_path: Path):

@@ -31,7 +31,7 @@ from tests.doors.server import (
     serving,
     until,
 )
-from tests.doors.team import LOG_DECISION, STATUS, Team
+from tests.doors.team import FOR_EVERYBODY, FOR_USERS, LOG_DECISION, STATUS, SUPERVISOR_TOOLS, Team
 from tests.postgres import PostgresServer
 
 DECISION = {"title": "Chose a queue", "body": "Because of the load"}
@@ -69,7 +69,7 @@ async def test_a_client_starts_it_lists_and_calls(tmp_path: Path, era: str):
         if era == "legacy":
             assert (client.instructions or "").startswith("You are the agent 'local'. ")
             await client.send_ping()
-    assert {STATUS, LOG_DECISION} <= {tool.name for tool in tools}
+    assert [tool.name for tool in tools] == SUPERVISOR_TOOLS
     assert _told(status)["data"]["type"] == "SUPERVISOR"
     assert _told(made)["success"] is True
     assert (refused.is_error, _told(refused)["error"]["code"]) == (True, "INVALID_INPUT")
@@ -91,7 +91,7 @@ async def test_it_acts_as_whom_its_starter_names(team: Team):
     kept = server.rows(f"SELECT subject, actor FROM decision WHERE id = {number}")
     assert kept == [("agent:worker_a", "agent:worker_a")]
     async with Client(stdio(server.folder, "--as", "user_a"), mode="2026-07-28") as client:
-        assert [tool for tool in (await client.list_tools()).tools if tool.name.startswith("mcp__")] == []
+        assert [tool.name for tool in (await client.list_tools()).tools] == [*FOR_USERS, *FOR_EVERYBODY]
         assert _told(await client.call_tool(STATUS, {}))["error"]["code"] == "PERMISSION_DENIED"
 
 

@@ -112,6 +112,11 @@ GATE = [
     content("JSON twice", "application/json", "application/json"),
     content("JSON in capitals", "APPLICATION/JSON", status=200),
     content("JSON with an odd charset", "application/json; charset=x", status=200),
+    *(
+        Trick(f"a body in {coding}", 415, (("Content-Encoding", coding),))
+        for coding in ("gzip", "br", "identity, gzip", "")
+    ),
+    Trick("a body as it is", 200, (("Content-Encoding", " Identity "),)),
 ]
 
 PATHS = [
@@ -141,6 +146,9 @@ PATHS = [
     Trick("an encoded letter", 200, target="/mcp/%65xecute"),
     Trick("a query", 200, target="/mcp/execute?toolName=x"),
     Trick("an absolute target of ours", 200, target="http://127.0.0.1:{port}/mcp/execute"),
+    Trick("an absolute target of another", 421, target="http://evil.example/mcp/execute"),
+    Trick("an absolute target of another on our port", 421, target="http://evil.example:{port}/mcp/execute"),
+    Trick("an absolute target with userinfo", 421, target="http://127.0.0.1@evil.example/mcp/execute"),
 ]
 
 TOKENS = [
@@ -292,6 +300,39 @@ def test_a_trick_in_the_body(team: Team, name: str):
     assert reply.json["error"].keys() == {"code", "message", "details"}
     assert len(reply.body) < 2000
     assert team.server.count("decision", "kind = 'manual'") == before
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_stranger_is_asked_for_a_credential_whatever_the_body(team: Team, name: str):
+    _, body = BODIES[name]
+    before = team.server.count("decision")
+    reply = exchange(team.server.address, "POST", "/mcp/execute", [JSON], body)
+    assert (reply.status, reply.headers["www-authenticate"]) == (401, 'Bearer realm="shopfloor"')
+    assert reply.json["error"]["code"] == "PERMISSION_DENIED"
+    assert team.server.count("decision") == before
+
+
+AROUND: dict[str, dict[str, Any]] = {
+    "an unknown field": {"admin": True},
+    "another caller's field": {"user_id": "user_a"},
+    "a number as the agent": {"agentId": 1},
+    "a list of agents": {"agentId": ["worker_a", "supervisor"]},
+    "an empty agent": {"agentId": ""},
+    "a number as the key": {"idempotencyKey": 1},
+}
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_what_is_wrong_around_a_call_is_in_the_log(either_team: Team, name: str):
+    marker = uuid.uuid4().hex
+    given = {"title": marker, "body": "b"}
+    reply = either_team.execute("worker_a", LOG_DECISION, given, **AROUND[name])
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
+    rows = either_team.server.rows(
+        "SELECT kind, subject, code FROM decision WHERE reference IN"
+        f" (SELECT reference FROM decision WHERE context LIKE '%{marker}%') ORDER BY id"
+    )
+    assert rows == [("invocation", "agent:worker_a", None), ("error", "agent:worker_a", "INVALID_INPUT")]
 
 
 def test_keys_that_contradict_each_other_are_refused(team: Team):
@@ -543,6 +584,21 @@ def test_a_head_without_an_end_is_cut_off(team: Team, what: str):
     assert resident(team.server.pid) - before < 8_000_000
 
 
+@pytest.mark.parametrize(("method", "path"), [("GET", "/nowhere"), ("POST", "/mcp/nowhere"), ("GET", "/.well-known/x")])
+def test_what_is_not_there_is_told_in_the_shape_of_every_refusal(team: Team, method: str, path: str):
+    reply = exchange(team.server.address, method, path, [JSON])
+    assert (reply.status, reply.json["success"], reply.json["error"]["code"]) == (404, False, "RESOURCE_NOT_FOUND")
+    assert reply.json["error"]["message"] == f"There is nothing at {path}"
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/execute", "/mcp/todo", "/healthz", "/metrics", "/api/chat"])
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "TRACE"])
+def test_another_method_is_told_which_ones_there_are(team: Team, method: str, path: str):
+    reply = exchange(team.server.address, method, path, [JSON])
+    assert (reply.status, reply.json["error"]["code"]) == (405, "INVALID_INPUT")
+    assert reply.json["error"]["details"]["hint"] == f"Use {reply.headers['allow']}"
+
+
 def test_a_websocket_is_not_opened(team: Team):
     wanted = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13")]
     key = ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
@@ -562,4 +618,5 @@ def test_the_server_has_survived_all_this(team: Team):
     assert HTTP.get(f"{team.server.url}/metrics", headers=bearer(team.tokens["operator"])).status_code == 200
     log = team.server.log.read_text()
     assert "Traceback" not in log
+    assert "pip install" not in log
     assert not [line for line in log.splitlines() if json.loads(line)["level"] == "error"]

@@ -45,6 +45,31 @@ def test_the_order_of_the_arguments_does_not_matter(floor, send):
     assert floor.tools.seen == ["x"] * 2  # it began to wait, and its deadline came
 
 
+def test_an_explicit_null_counts_as_left_out(floor, token):
+    mail = {"toHuman": True, "subject": "s", "body": "b"}
+    for given in (mail, {**mail, "to": None}, {**mail, "importance": None, "toAgentId": None}):
+        answer = floor.ask("mcp__mail__send", given, toolset="factory", key="k-1", token=token)
+        assert (answer.error, answer.call.replayed) == (None, given != mail)
+    assert floor.rows("SELECT count(*) FROM mail") == [(1,)]
+
+
+def test_a_key_counts_for_what_happens_outside_too(floor, send):
+    first = send("fetch")
+    floor.floor.works.store.flush()  # its answer is kept by a following commit
+    again = send("fetch")
+    assert (again.body, again.call.replayed) == (first.body, True)
+    assert floor.traces() == ["hello"]
+    assert [kind for kind, *_ in floor.lines()] == ["invocation", "manual", "result", "invocation", "result"]
+    assert isinstance(send("fetch", {"text": "other"}).error, KeyReused)
+    assert floor.traces() == ["hello"]
+
+
+def test_what_failed_outside_leaves_its_key_free(floor, send):
+    floor.tools.failures = [wrong_state()]
+    assert send("fetch").error is not None
+    assert (send("fetch", {"text": "other"}).error, floor.traces()) == (None, ["other"])
+
+
 @pytest.mark.parametrize(
     ("tool", "input"), [("note", {"text": "other"}), ("await", HELLO), ("note", {"text": "hello", "more": 1})]
 )

@@ -129,3 +129,12 @@ def test_another_caller_is_served_meanwhile(opened):
     tokens = [floor.hire(name, "WORKER", with_token=True)[1] for name in ("builder", "tester")]
     assert [floor.ask("look", token=tokens[0]).error is None for _ in range(2)] == [True, False]
     assert floor.ask("look", token=tokens[1]).error is None
+
+
+def test_setting_the_clock_back_makes_nobody_wait_longer(opened, monkeypatch):
+    floor = opened(settings={"rate_limits": {"look": 1}})
+    floor.ask("look")
+    monkeypatch.setattr("time.time_ns", lambda: 0)
+    refused = floor.ask("look")
+    assert isinstance(refused.error, RateLimited)
+    assert 0 < refused.error.facts["seconds"] <= 60

@@ -254,15 +254,20 @@ def test_a_vanished_file_is_not_ready(sqlite, tmp_path):
         sqlite.check()
 
 
-def test_a_path_that_cannot_be_opened_is_unreachable(tmp_path):
-    with pytest.raises(StoreUnreachable):
+def test_a_path_that_cannot_be_opened_is_refused_by_name(tmp_path):
+    with pytest.raises(StartRefused, match=f"{tmp_path} cannot be opened: it has to be a file"):
         open_store(f"sqlite://{tmp_path}", migrations=MIGRATIONS)
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path):
-    (tmp_path / "floor.db").write_bytes(b"not a database, but long enough to be looked at" * 100)
-    with pytest.raises(StoreFailed):
-        open_store(f"sqlite://{tmp_path}/floor.db", migrations=MIGRATIONS)
+@pytest.mark.parametrize(
+    "content", [b"not a database, but long enough to be looked at" * 100, b"SQLite format 3\0" * 99]
+)
+def test_a_file_that_is_no_database_is_refused_by_name_and_left_alone(tmp_path, content):
+    path = tmp_path / "floor.db"
+    path.write_bytes(content)
+    with pytest.raises(StartRefused, match=f"{path} is damaged, or no database at all"):
+        open_store(f"sqlite://{path}", migrations=MIGRATIONS)
+    assert path.read_bytes() == content
 
 
 def test_without_a_path_each_store_is_its_own():

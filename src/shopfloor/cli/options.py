@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shopfloor.errors import BadSettings
 from shopfloor.settings import Settings
 
 if TYPE_CHECKING:
@@ -64,7 +65,12 @@ def with_settings(run: Callable[..., Any], *flags: str) -> Callable[..., Any]:
     @functools.wraps(run)
     def called(**given: Any) -> Any:
         flags = {flag: given.pop(flag) for flag in wanted}
-        return run(Settings(**{flag: value for flag, value in flags.items() if value is not None}), **given)
+        settings = Settings(**{flag: value for flag, value in flags.items() if value is not None})
+        if not settings.project.is_dir():
+            raise BadSettings(
+                f"project: there is no folder {settings.project}; name the one that agents work on, or make it first"
+            )
+        return run(settings, **given)
 
     signature = inspect.signature(run, eval_str=True)
     own = list(signature.parameters.values())[1:]

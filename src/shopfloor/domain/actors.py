@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from unicodedata import normalize
 
 from shopfloor.errors import InvalidInput
 
@@ -21,7 +22,6 @@ RESERVED = frozenset({"human", "shopfloor", "everyone", "floor", "operator"})
 """What no agent may be called: answers use these names for others."""
 
 _AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 
 class Kind(StrEnum):
@@ -145,7 +145,10 @@ def agent_name(name: str) -> str:
 
 
 def user_name(name: str) -> str:
-    """The name, if a user may be called that."""
-    if not 1 <= len(name) <= 255 or name != name.strip() or _UNPRINTABLE.search(name):
-        raise InvalidInput("A user's name has 1 to 255 printable characters without outer space", field="name")
+    """The name, if a user may be called that: nobody looks like somebody else by a letter that is not seen."""
+    if not 1 <= len(name) <= 255 or name != name.strip() or not name.isprintable() or name != normalize("NFC", name):
+        raise InvalidInput(
+            "A user's name has 1 to 255 printable characters without outer space, each in one piece (Unicode NFC)",
+            field="name",
+        )
     return name

@@ -7,47 +7,22 @@ import itertools
 import json
 import re
 import secrets
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import to_json
+
+from shopfloor.domain.masks import as_json, masked_value, may_tell
 
 CONTEXT_LIMIT = 16 * 1024
-"""Characters of context that one entry keeps; beyond, its size and hash."""
-
-MASK = "***"
+"""Bytes of context that one entry keeps; beyond, their number and their hash."""
 
 AUTOMATIC = {
     "invocation": ("Invoked tool: {}", "Automatic tool invocation log"),
     "result": ("Tool result: {}", "Automatic tool result log"),
     "error": ("Tool error: {}", "Automatic tool error log"),
 }
-
-_SECRET_NAME = re.compile(
-    r"password|passwd|passphrase|secret|token|api[_-]?key|authorization|cookie|credential|private[_-]?key",
-    re.IGNORECASE,
-)
-# Every part takes time in proportion to the text: what is logged is written by whoever calls.
-_SECRET_VALUE = re.compile(
-    r"sf[aopr]_[a-z0-9]{8,}_[A-Za-z0-9_-]{20,}"
-    r"|(?<![A-Za-z0-9_-])(?=[A-Za-z0-9_-]*eyJ)[A-Za-z0-9_-]{13,}+\.[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]*+"
-    r"|\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}"
-    r"|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}"
-    r"|\bxox[abpros]-[A-Za-z0-9-]{10,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[0-9A-Za-z_-]{35}"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|(?i:\bBearer\s+)[A-Za-z0-9._~+/=-]{12,}"
-    r"|(?<=://)[^/\s:@\"]+:[^/\s@\"]+(?=@)",
-    re.DOTALL,
-)
-# Whatever either of them matches has one of these in it. To look for plain text costs a tenth of a pattern.
-_HINTS = (
-    *("pass", "secret", "token", "key", "auth", "cookie", "credential", "begin", "bearer", "://"),
-    *("sfa_", "sfo_", "sfp_", "sfr_", "eyj", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat", "xox"),
-    *("akia", "aiza"),
-)
-_SHORT_HINT = re.compile(r"(?:\b|\\[bfnrt]|\\u[0-9a-f]{4})[spr]k-")  # in JSON, what stands before may be an escape
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,18 +98,6 @@ def read_reference(text: str) -> int:
     return number if number < 2**63 else 0
 
 
-def mask(text: str) -> str:
-    """The text without anything that looks like a secret."""
-    if not _may_tell(text):
-        return text
-    if text[:1] in ("{", "["):
-        with suppress(ValueError, RecursionError):  # JSON inside of text has names too
-            given = json.loads(text)
-            if (masked := _masked(given)) != given:
-                return _json(masked)
-    return _SECRET_VALUE.sub(MASK, text)
-
-
 def context_of(value: Any) -> str:
     """A value as the log keeps it: JSON, secrets masked, at most 16 KiB."""
     return sized_context(value)[0]
@@ -142,47 +105,19 @@ def context_of(value: Any) -> str:
 
 def size_of(value: Any) -> int:
     """How long a value is as JSON."""
-    return len(_json(value))
+    return len(as_json(value).encode())
 
 
 def sized_context(value: Any) -> tuple[str, int]:
     """The same, and how long the JSON is without any cut."""
-    text = _json(value)
-    if _may_tell(text):
-        text = _json(_masked(json.loads(text)))
-    if len(text) <= CONTEXT_LIMIT:
-        return text, len(text)
-    cut = {"truncated": True, "size": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    text = as_json(value)
+    if may_tell(text):
+        text = as_json(masked_value(json.loads(text)))
+    data = text.encode()
+    if len(data) <= CONTEXT_LIMIT:
+        return text, len(data)
+    cut = {"truncated": True, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     head = text[: CONTEXT_LIMIT // 2]
-    while len(kept := to_json({**cut, "head": head}).decode()) > CONTEXT_LIMIT:
+    while len(kept := to_json({**cut, "head": head})) > CONTEXT_LIMIT:
         head = head[: len(head) * 3 // 4]
-    return kept, len(text)
-
-
-def _json(value: Any) -> str:
-    """The value as JSON, also where a caller sent what no store could keep."""
-    try:
-        return to_json(value, fallback=str, inf_nan_mode="null").decode()
-    except PydanticSerializationError:
-        pass
-    try:
-        return json.dumps(value, default=str, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
-        return json.dumps({"unreadable": type(error).__name__})
-
-
-def _may_tell(text: str) -> bool:
-    folded = text.casefold()
-    return any(hint in folded for hint in _HINTS) or ("k-" in folded and _SHORT_HINT.search(folded) is not None)
-
-
-def _masked(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {mask(key): MASK if _tells(key, content) else _masked(content) for key, content in value.items()}
-    if isinstance(value, list):
-        return [_masked(item) for item in value]
-    return mask(value) if isinstance(value, str) else value
-
-
-def _tells(name: str, content: Any) -> bool:
-    return content is not None and not isinstance(content, bool) and _SECRET_NAME.search(name) is not None
+    return kept.decode(), len(data)

@@ -35,5 +35,7 @@ def spelled(kind: str, number: int | None) -> str | None:
 def _number(kind: str, id: str, missing: type[NotFound]) -> int:
     prefix, _, digits = id.partition("-")
     if prefix != kind or not _NUMBER.fullmatch(digits):
-        raise missing(**{kind: f"'{id[:64]}'"})
+        error = missing(**{kind: f"'{id[:64]}'"})
+        error.facts[kind] = id[:64]
+        raise error
     return int(digits)

@@ -37,37 +37,40 @@ def listed(
     items = _fitting(shown, spell, USUAL_SIZE if limit is None else LARGEST_SIZE)
     answer: dict[str, Any] = {"count": len(items), name: items}
     if len(items) < len(rows):
-        answer["nextCursor"] = write_cursor(key(rows[len(items) - 1]))
+        answer["nextCursor"] = write_cursor(name, key(rows[len(items) - 1]))
     if len(items) < len(shown):
         answer["truncated"] = True
     return answer
 
 
-def write_cursor(key: int | str) -> str:
-    """Where a page ended, as the caller hands it back."""
-    return base64.urlsafe_b64encode(f"1{key}".encode()).decode().rstrip("=")
+def write_cursor(list: str, key: int | str) -> str:
+    """Where a page of a list ended, as the caller hands it back."""
+    return base64.urlsafe_b64encode(f"{list}:{key}".encode()).decode().rstrip("=")
 
 
-def read_cursor(cursor: str | None) -> str | None:
-    """The key behind a cursor."""
+def read_cursor(list: str, cursor: str | None) -> str | None:
+    """The key behind a cursor of that list."""
     if cursor is None:
         return None
     try:
         text = base64.b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
         text = ""
-    if not text.startswith("1"):
+    name, colon, key = text.partition(":")
+    if not colon or not text.isprintable():
         raise InvalidInput("The cursor is not one of ours; hand back nextCursor as it was", field="cursor")
-    return text[1:]
+    if name != list:
+        raise InvalidInput("The cursor belongs to another list; leave it out to begin with this one", field="cursor")
+    return key
 
 
-def read_number_cursor(cursor: str | None) -> int | None:
-    """The number behind a cursor."""
-    key = read_cursor(cursor)
+def read_number_cursor(list: str, cursor: str | None) -> int | None:
+    """The number behind a cursor of that list."""
+    key = read_cursor(list, cursor)
     if key is None:
         return None
     if not (key.isascii() and key.isdigit() and len(key) < 19):
-        raise InvalidInput("The cursor belongs to another list", field="cursor")
+        raise InvalidInput("The cursor is not one of ours; hand back nextCursor as it was", field="cursor")
     return int(key)
 
 

@@ -6,7 +6,7 @@ import logging
 import traceback
 from collections.abc import Callable
 
-from shopfloor.domain.decisions import mask
+from shopfloor.domain.masks import mask
 from shopfloor.errors import ShopfloorError
 from shopfloor.pipeline import Next, Step
 from shopfloor.repositories.work import Works

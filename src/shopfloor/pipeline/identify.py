@@ -37,7 +37,10 @@ def identify(identity: Identity) -> Step:
     """The step that puts a name to the call."""
 
     def step(call: Call, next: Next) -> Answer:
-        call.actor = identity.authenticate(call.credential)
+        shown = call.credential
+        if call.waited is not None and shown.token is not None:  # it may have been revoked meanwhile
+            shown = Credential(token=shown.token)
+        call.actor = identity.authenticate(shown)
         return next(call)  # type: ignore[no-any-return]
 
     return step

@@ -17,19 +17,18 @@ from shopfloor.toolkit import Answer, Call
 FEW = 10_000
 
 
-def limit(per_minute: Mapping[str, int], clock: Callable[[], int], works: Works, hit: Callable[[str], None]) -> Step:
-    """The step that refuses a call too many; 0 a minute means without limit."""
+def limit(per_minute: Mapping[str, int], elapsed: Callable[[], int], works: Works, hit: Callable[[str], None]) -> Step:
+    """The step that refuses a call too many; 0 a minute means without limit. Setting the clock changes no window."""
     windows = Windows()
 
     def step(call: Call, next: Next) -> Answer:
         allowed = per_minute.get(call.name, 0)
         if allowed and call.waited is None:
             assert call.actor is not None
-            now = clock()
-            wait = windows.wait((call.actor.key, call.name), allowed, now)
+            wait = windows.wait((call.actor.key, call.name), allowed, elapsed())
             if wait is not None:
                 hit(call.name)
-                _note(works, call, call.actor, now)
+                _note(works, call, call.actor)
                 raise RateLimited(tool=call.name, seconds=wait, hint=f"Wait {wait} s, then call again")
         return next(call)  # type: ignore[no-any-return]
 
@@ -68,15 +67,15 @@ class Windows:
         self.sweeps += 1
 
 
-def _note(works: Works, call: Call, actor: Principal, now: int) -> None:
+def _note(works: Works, call: Call, actor: Principal) -> None:
     works.later(
         lambda work: work.decisions.count_limited(
             reference=call.reference,
-            since=now - MINUTE,
+            since=call.started - MINUTE,
             subject=actor.key,
             toolset=call.toolset.name,
             tool=call.name,
-            now=now,
+            now=call.started,
         ),
         actor,
         call.reference,

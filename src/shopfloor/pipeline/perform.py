@@ -18,7 +18,8 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from shopfloor.domain.actors import Kind, Principal
-from shopfloor.domain.decisions import mask, spell_reference
+from shopfloor.domain.decisions import spell_reference
+from shopfloor.domain.masks import mask
 from shopfloor.domain.times import SECOND
 from shopfloor.errors import KeyReused, Refused
 from shopfloor.pipeline.record import result_context, write_error, write_invocation, write_result
@@ -117,19 +118,26 @@ class Perform:
     def _outside(self, call: Call, caller: Principal) -> Any:
         """Invocation first, result after: in between the tool opens work of its own."""
         assert call.tool is not None
+        key = None if call.tool.read_only else call.key
 
-        def invocation(work: Work) -> int | None:
+        def invocation(work: Work) -> tuple[int | None, str | None]:
             self._was_here(work)
-            return write_invocation(work, call, open=True)
+            return write_invocation(work, call, open=True), None if key is None else _answered(call, key, work)
 
-        call.opened = self.works.write(invocation, caller, call.reference)
-        value = call.tool.run(Outside(self.works, caller, call.reference, call.progress), **call.arguments)
+        call.opened, first = self.works.write(invocation, caller, call.reference)
+        call.replayed = first is not None
+        if first is not None:
+            value = from_json(first)
+        else:
+            value = call.tool.run(Outside(self.works, caller, call.reference, call.progress), **call.arguments)
         seen = self.works.read(partial(self._notify, call), caller, call.reference)
         context, now = result_context(call, value), self.clock()
 
         def rows(work: Work) -> None:
             write_result(work, call, context, now)
             _follow(call, seen, work)
+            if key is not None and not call.replayed and work.answers.claim(key, _digest(call), now) is None:
+                work.answers.keep(key, to_json(value).decode())
 
         self.works.later(rows, caller, call.reference)
         call.logged = True
@@ -165,7 +173,7 @@ def _run(call: Call, work: Work) -> Any:
 
 def _once(call: Call, key: str, work: Work) -> Any:
     """The first answer to this key, given now or then; who asks again for one that waits, waits with it."""
-    digest = hashlib.sha256(to_json([call.toolset.name, call.name, _sorted(call.input)], fallback=str)).digest()
+    digest = _digest(call)
     kept = work.answers.claim(key, digest, work.now)
     if kept is not None and kept.digest != digest:
         raise KeyReused
@@ -181,6 +189,20 @@ def _once(call: Call, key: str, work: Work) -> Any:
         kept_answer = to_json(value).decode()
         work.answers.keep(key, mask(kept_answer) if call.tool is not None and call.tool.secret else kept_answer)
     return value
+
+
+def _answered(call: Call, key: str, work: Work) -> str | None:
+    """The first answer to this key, if there is one; what was never answered may be done again."""
+    kept = work.answers.find(key)
+    if kept is not None and kept.digest != _digest(call):
+        raise KeyReused
+    return None if kept is None else kept.answer
+
+
+def _digest(call: Call) -> bytes:
+    """What a key stands for: the call as the tool sees it, to which an explicit null is nothing."""
+    given = {name: value for name, value in call.input.items() if value is not None}
+    return hashlib.sha256(to_json([call.toolset.name, call.name, _sorted(given)], fallback=str)).digest()
 
 
 def _sorted(value: Any) -> Any:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from shopfloor.domain.actors import OPERATOR
-from shopfloor.domain.decisions import AUTOMATIC, context_of, mask, size_of, sized_context
+from shopfloor.domain.decisions import AUTOMATIC, context_of, size_of, sized_context
+from shopfloor.domain.masks import mask
 from shopfloor.errors import ShopfloorError
 from shopfloor.pipeline import Next, Step
 from shopfloor.repositories.work import Work, Works

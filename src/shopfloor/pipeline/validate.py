@@ -14,6 +14,8 @@ def validate() -> Step:
 
     def step(call: Call, next: Next) -> Answer:
         assert call.tool is not None
+        if call.fault is not None:
+            raise call.fault
         if call.key is not None and not (0 < len(call.key) <= KEY_LIMIT and call.key.isprintable()):
             raise InvalidInput(f"An idempotency key has 1 to {KEY_LIMIT} printable characters", field="idempotencyKey")
         call.arguments = call.tool.validate(call.input)

@@ -37,6 +37,15 @@ class Agents:
             raise AgentNotFound(agent=name)
         return agent
 
+    def namesake(self, name: str) -> str | None:
+        """The name of an agent that is the same but for capitals, retired or not."""
+        row = self._connection.one(
+            "SELECT name FROM agent WHERE workspace = :workspace AND lower(name) = :folded ORDER BY name LIMIT 1",
+            workspace=self._workspace,
+            folded=name.lower(),
+        )
+        return None if row is None else str(row[0])
+
     def page(self, limit: int, after: str = "", *, type: str | None = None, active: bool = False) -> list[Agent]:
         """Agents in the order of their names, beginning after one."""
         rows = self._connection.all(

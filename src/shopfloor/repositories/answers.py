@@ -37,14 +37,19 @@ class Answers:
         )
         if claimed:
             return None
+        kept = self.find(key)
+        assert kept is not None
+        return kept
+
+    def find(self, key: str) -> Kept | None:
+        """What a key was used for, if it was used."""
         row = self._connection.one(
             "SELECT digest, answer, waiting FROM answer WHERE workspace = :workspace AND caller = :caller AND key = :key",
             workspace=self._workspace,
             caller=self._caller,
             key=key,
         )
-        assert row is not None
-        return Kept(bytes(row[0]), row[1], row[2])
+        return None if row is None else Kept(bytes(row[0]), row[1], row[2])
 
     def keep(self, key: str, answer: str) -> None:
         self._connection.execute(

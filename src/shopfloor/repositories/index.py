@@ -192,6 +192,8 @@ class Index:
 
     def by_words(self, terms: Sequence[str], scope: Scope, limit: int) -> list[tuple[Hit, float]]:
         """The passages that have most of these words, best first, each with a score that is higher for better ones."""
+        if not terms:
+            return []
         where, params = self._where(scope)
         if self._connection.engine == "sqlite":
             rows = self._connection.all(

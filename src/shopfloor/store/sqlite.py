@@ -194,6 +194,12 @@ def _open_writer(path: Path, *, durable: bool, migrations: list[Migration]) -> a
         raw.execute("PRAGMA cache_size = -16000").fetchall()
         raw.execute("PRAGMA temp_store = MEMORY").fetchall()  # savepoints copy pages, which would go through a file
         _migrate(raw, migrations)
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise StartRefused(
+            f"{path} is damaged, or no database at all. Put a copy of it back, or move it away and start anew"
+        ) from error
+    except apsw.CantOpenError as error:
+        raise StartRefused(f"{path} cannot be opened: it has to be a file that you may read and write") from error
     except apsw.Error as error:
         raise translated(error) from error
     return raw

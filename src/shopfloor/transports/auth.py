@@ -27,13 +27,13 @@ def credential_of(headers: Headers) -> Credential:
 
 
 async def authenticate(floor: Floor, headers: Headers) -> Credential:
-    """The credential, proven once: the rest of this request can rely on it."""
+    """The credential, proven: the rest of this request can rely on it, until it has waited for something."""
     credential = credential_of(headers)
     if floor.identity.at_hand(credential):
         actor = floor.identity.authenticate(credential)
     else:
         actor = await asyncio.get_running_loop().run_in_executor(None, floor.identity.authenticate, credential)
-    return Credential(trusted=actor)
+    return Credential(token=credential.token, trusted=actor)
 
 
 def trace_of(floor: Floor, *sent: Mapping[str, str]) -> dict[str, str]:

@@ -75,6 +75,8 @@ class Gate:
         told = kinds == ["application/json"] or self._is_form(scope["path"])
         if (has_body or scope["method"] == "POST") and not told:
             return _no(415, "Only application/json is accepted", "Send Content-Type: application/json")
+        if headers.get("content-encoding", "identity").strip(" \t").lower() != "identity":
+            return _no(415, "A body is taken only as it is", "Leave Content-Encoding out, and send plain JSON")
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
             return _no(400, "Content-Length is not a number", "Send a plain request")

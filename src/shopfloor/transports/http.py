@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shopfloor.app import Floor
+from shopfloor.app import Floor, now
 from shopfloor.chat import routes as chat
-from shopfloor.errors import ShopfloorError, Unauthenticated
-from shopfloor.toolkit import Credential
+from shopfloor.errors import InvalidInput, NotFound, ShopfloorError, Unauthenticated
+from shopfloor.toolkit import Credential, refusal
 from shopfloor.transports.auth import METADATA, authenticate, challenge, metadata
 from shopfloor.transports.execute import Execute, retry_after, status_of
 from shopfloor.transports.gate import Gate
@@ -51,7 +52,11 @@ def application(floor: Floor) -> ASGIApp:
         routes += [Route(METADATA, doors.protected_resource), Route(f"{METADATA}/mcp", doors.protected_resource)]
 
     return Gate(
-        Starlette(routes=routes, lifespan=rooms.open, exception_handlers={ShopfloorError: doors.refused}),
+        Starlette(
+            routes=routes,
+            lifespan=rooms.open,
+            exception_handlers={ShopfloorError: doors.refused, HTTPException: doors.missed},
+        ),
         floor.settings,
         lambda path: pages.is_form(path) or desk.is_form(path),
     )
@@ -163,11 +168,24 @@ class Doors:
         assert isinstance(error, ShopfloorError)
         if isinstance(error, Unauthenticated):
             return self._unauthenticated(error, request)
-        details = {"hint": error.hint} if error.hint else {}
-        body = {"success": False, "error": {"code": error.code, "message": error.message, "details": details}}
-        return JSONResponse(body, status_of(error), retry_after(error))
+        return JSONResponse(_untimed(error), status_of(error), retry_after(error))
+
+    async def missed(self, request: Request, error: Exception) -> Response:
+        """A place that there is not, or that is used in another way, in the same shape."""
+        assert isinstance(error, HTTPException)
+        here = request.url.path[:100]
+        told: ShopfloorError = NotFound(f"There is nothing at {here}", hint="What is served: /openapi.json")
+        if error.status_code == 405:
+            allowed = (error.headers or {}).get("Allow", "another method")
+            told = InvalidInput(f"{request.method} does nothing at {here}", hint=f"Use {allowed}")
+        return JSONResponse(refusal(told, told.message, now()), error.status_code, error.headers)
 
     def _unauthenticated(self, error: Unauthenticated, request: Request) -> Response:
         sent: Headers = request.headers
-        body = {"success": False, "error": {"code": error.code, "message": error.message, "details": {}}}
-        return JSONResponse(body, 401, challenge(self._floor, str(request.base_url), sent))
+        return JSONResponse(_untimed(error), 401, challenge(self._floor, str(request.base_url), sent))
+
+
+def _untimed(error: ShopfloorError) -> dict[str, object]:
+    """A refusal that is the same, byte for byte, whenever and to whomever it is said."""
+    details = {"hint": error.hint} if error.hint else {}
+    return {"success": False, "error": {"code": error.code, "message": error.message, "details": details}}

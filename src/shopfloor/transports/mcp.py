@@ -21,18 +21,20 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from shopfloor.app import Floor
-from shopfloor.errors import NotFound, ShopfloorError, Unauthenticated
+from shopfloor.errors import InvalidInput, NotFound, ShopfloorError, Unauthenticated
 from shopfloor.toolkit import Answer, Call, Credential, Resource, Tool, Toolset
+from shopfloor.transports import exchange
 from shopfloor.transports.auth import authenticate, challenge, trace_of
 from shopfloor.transports.bodies import read_body, too_deep
-from shopfloor.transports.exchange import answer, plain_call
-from shopfloor.transports.execute import retry_after
+from shopfloor.transports.execute import one_key, retry_after
 from shopfloor.transports.gate import BODY_LIMIT
+from shopfloor.transports.waiting import answered
 
 KEY_META = "shopfloor/idempotencyKey"
 REPLAYED_META = "shopfloor/idempotencyReplayed"
@@ -62,7 +64,6 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         meta: Mapping[str, Any] = params.meta or {}
-        key = meta.get(KEY_META)
         progress = _Progress(context) if "progressToken" in meta or "progress_token" in meta else None
         call = Call(
             toolset=toolset_of.get(params.name, toolsets[0]),
@@ -70,12 +71,15 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
             input={} if params.arguments is None else params.arguments,
             credential=shown(context),
             door=door,
-            key=key if isinstance(key, str | None) else "",
             session=_session(context),
             progress=progress,
             trace=trace_of(floor, meta, context.request.headers if context.request else {}),
         )
-        answer = await floor.acall(call)
+        try:
+            call.key = _key(context, meta)
+        except InvalidInput as error:
+            call.fault = error
+        answer = await _answered(floor, call, context)
         if progress is not None:
             await progress.settled()
         if context.request is not None:
@@ -167,8 +171,7 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
-            return
+            raise HTTPException(405, headers={"Allow": "POST"})
         headers = Headers(scope=scope)
         try:
             scope[_CREDENTIAL] = await authenticate(self._floor, headers)
@@ -183,8 +186,8 @@ class Endpoint:
             return
         _strip_spaces(scope)
         sending = _with_headers(scope, send)
-        call = plain_call(self._server, Headers(scope=scope), body)
-        if call is not None and await answer(self._server, call, scope, receive, sending):
+        call = exchange.plain_call(self._server, Headers(scope=scope), body)
+        if call is not None and await exchange.answer(self._server, call, scope, receive, sending):
             return
         streams = b'"progressToken"' in body and "text/event-stream" in headers.get("accept", "")
         manager = self._streaming if streams else self._plain
@@ -287,6 +290,21 @@ def _result(answer: Answer) -> dict[str, Any]:
     if answer.call.replayed:
         result["_meta"] = {REPLAYED_META: True}
     return result
+
+
+async def _answered(floor: Floor, call: Call, context: Context) -> Answer:
+    if context.request is None:
+        return await floor.acall(call)
+    try:
+        return await answered(floor, call, context.request.receive)
+    except ClientDisconnect:
+        raise MCPError(code=_REFUSED, message="The caller went away") from None
+
+
+def _key(context: Context, meta: Mapping[str, Any]) -> str | None:
+    """The idempotency key, wherever it stands: over HTTP the header is as good as the metadata."""
+    sent = [] if context.request is None else context.request.headers.getlist("idempotency-key")
+    return one_key(sent, meta.get(KEY_META))
 
 
 def _session(context: Context) -> str | None:

@@ -9,6 +9,7 @@ import gc
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import threading
@@ -263,7 +264,19 @@ class _Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._pending, self._in_head, self._in_body = 0, False, True
+        if not self.url.startswith(b"/"):
+            self._believe_the_target()
         super().on_headers_complete()
+
+    def _believe_the_target(self) -> None:
+        """A target with a host goes before the header of that name, as the protocol has it."""
+        _, scheme, rest = self.url.partition(b"://")
+        if scheme:
+            host = re.split(rb"[/?#]", rest, maxsplit=1)[0]
+            self.headers[:] = [header for header in self.headers if header[0] != b"host"] + [(b"host", host)]
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing is upgraded here, and nothing is missing for it; whoever asks is answered over HTTP."""
 
     def on_body(self, body: bytes) -> None:
         self._pending = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Sequence
 
 from shopfloor.domain.actors import LOCAL, Agent, Kind, agent_name
 from shopfloor.domain.events import AgentChanged
@@ -18,7 +18,7 @@ def status(work: Work) -> Agent:
     return work.agents.get(work.actor.name)
 
 
-def types(work: Work) -> Container[str]:
+def types(work: Work) -> Sequence[str]:
     """The types that an agent of this floor may have."""
     return work.rules.agent_types
 
@@ -27,16 +27,18 @@ def hire(
     work: Work,
     name: str,
     type: str,
-    types: Container[str],
+    types: Sequence[str],
     supervisor: str | None = None,
     tmux_session_name: str | None = None,
 ) -> Agent:
     """A new agent. Its name stays taken for good: the log knows it."""
     agent_name(name)
     if type not in types:
-        raise InvalidInput(f"There is no agent type '{type}'", field="type")
+        raise InvalidInput(f"There is no agent type '{type}'; there are {', '.join(types)}", field="type")
     if supervisor is not None:
         work.agents.active(supervisor)
+    if (other := work.agents.namesake(name)) not in (None, name):
+        raise InvalidInput(f"The name '{name}' differs from '{other}' only in capitals; choose another", field="name")
     if not work.agents.add(name, type, supervisor, tmux_session_name, work.now):
         raise InvalidInput(f"The name '{name}' is taken; choose another", field="name")
     work.tell(AgentChanged(agent=name, change="hired"))

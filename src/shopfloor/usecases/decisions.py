@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shopfloor.domain.actors import SUPERVISOR, Kind
-from shopfloor.domain.decisions import Entry, context_of, mask
+from shopfloor.domain.decisions import Entry, context_of
 from shopfloor.domain.events import DecisionLogged, Told
+from shopfloor.domain.masks import mask
 from shopfloor.errors import NotFound, PermissionDenied
 from shopfloor.repositories.outbox import Delivery
 from shopfloor.repositories.work import Work

@@ -53,7 +53,7 @@ def current(work: Work) -> Epic:
     agent = work.agents.get(work.actor.name)
     number = claims.current_task(work).epic if agent.type == WORKER else agent.current_epic
     if number is None:
-        raise WrongState("Agent doesn't have a current epic")
+        raise WrongState("Agent doesn't have a current epic", hint="Be assigned to one first: mcp__epic__assign")
     return work.epics.get(number)
 
 

@@ -48,7 +48,9 @@ def addressed(work: Work, to_agent: str | None, to_human: bool, to: Sequence[str
         return [_party(work, to_agent)]
     parties = dict.fromkeys(party for address in to or () for party in _parties(work, address))
     if not parties:
-        raise InvalidInput("There is nobody at that address", field="to")
+        raise InvalidInput(
+            "There is nobody at that address", field="to", hint="Name agents; a group leaves out the sender"
+        )
     return list(parties)
 
 
@@ -158,7 +160,10 @@ def read(work: Work, number: int) -> Receipt:
 
 def reply(work: Work, number: int, body: str) -> int:
     """The number of a reply to a mail that the caller received; that one counts as acted on."""
-    original = received(work, number).mail
+    try:
+        original = received(work, number).mail
+    except NotYourMail as error:
+        raise NotYourMail("Can only reply to mail you received", **error.facts) from None
     to = original.reply_to or original.sender
     if to == FLOOR:
         raise InvalidInput("Nobody reads replies to this mail: the floor itself wrote it", field="originalMailId")

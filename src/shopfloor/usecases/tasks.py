@@ -31,6 +31,8 @@ def move(work: Work, tasks: Tasks, task: Task, state: State, **changes: Any) -> 
 
 def depend(tasks: Tasks, number: int, blocker: int) -> None:
     """Let a task wait for another of the same kind of board; a circle is refused."""
+    if blocker == number:
+        raise InvalidInput("A task cannot wait for itself", field="dependsOn")
     tasks.lock_graph()
     tasks.hold(blocker)
     tasks.get(blocker)

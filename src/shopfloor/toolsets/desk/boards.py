@@ -48,7 +48,7 @@ Version = Annotated[int | None, Field(description="Refuse if the task has change
 @toolset.tool("board_epics", read_only=True)
 def list_epics(work: Work, limit: Limit = None, cursor: Cursor = None) -> Json:
     """The epics, newest first, each with how many tasks are in which state."""
-    rows = work.epics.page(limit=wanted(limit), before=read_number_cursor(cursor))
+    rows = work.epics.page(limit=wanted(limit), before=read_number_cursor("epics", cursor))
     return listed("epics", rows, limit, lambda epic: _epic(work, epic), lambda epic: epic.id)
 
 
@@ -69,7 +69,7 @@ def show(
         _board(kind, board),
         limit=limit or (PAGE if state else COLUMN),
         state=None if state is None else State(state),
-        after=read_number_cursor(cursor),
+        after=read_number_cursor("board", cursor),
         text=text or None,
     )
     return {
@@ -85,7 +85,7 @@ def show(
                 "searched": column.searched,
                 "moves": [each.value for each in MOVES[BoardKind(kind)].get(column.state, ())],
                 "tasks": [spell_task(task) for task in column.tasks],
-                **({} if column.more_after is None else {"nextCursor": write_cursor(column.more_after)}),
+                **({} if column.more_after is None else {"nextCursor": write_cursor("board", column.more_after)}),
             }
             for column in found
         ],

@@ -24,7 +24,7 @@ Body = Annotated[str, Field(description=f"1-{BODY_LIMIT} characters", min_length
 @toolset.tool("inbox_list", read_only=True)
 def inbox_list(work: Work, include_done: IncludeDone = False, limit: Limit = None, cursor: Cursor = None) -> Json:
     """List what waits for a person: unread mail, open questions, acknowledgements; newest first."""
-    receipts = mail.page(work, "all" if include_done else "waiting", wanted(limit), read_number_cursor(cursor))
+    receipts = mail.page(work, "all" if include_done else "waiting", wanted(limit), read_number_cursor("mails", cursor))
     answer = listed("mails", receipts, limit, lambda one: spell_mail(work, one, EXCERPT), lambda one: one.mail.id)
     mail.shown(work, receipts[: answer["count"]])
     return {"count": answer["count"], "unreadCount": mail.unread(work), **answer}

@@ -58,7 +58,7 @@ def search(
         text=text or None,
         desk=desk,
     )
-    entries, further = work.decisions.search(sought, limit or PAGE, read_number_cursor(cursor))
+    entries, further = work.decisions.search(sought, limit or PAGE, read_number_cursor("calls", cursor))
     items: list[Json] = []
     size = 0
     for entry in entries:
@@ -70,7 +70,7 @@ def search(
         items.append(item)
     answer: Json = {"calls": items}
     if further is not None:
-        answer["nextCursor"] = write_cursor(further)
+        answer["nextCursor"] = write_cursor("calls", further)
         answer["searchedTo"] = further
     return answer
 

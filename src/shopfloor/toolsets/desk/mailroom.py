@@ -29,7 +29,7 @@ RequestNumber = Annotated[int, Field(description="The request's number", ge=1)]
 @toolset.tool("inbox_waiting", read_only=True)
 def waiting(work: Work, include_done: IncludeDone = False, limit: Limit = None, cursor: Cursor = None) -> Json:
     """Everything that waits for a person: what runs ask, then mail, questions and alarms; newest first."""
-    receipts = mail.page(work, "all" if include_done else "waiting", wanted(limit), read_number_cursor(cursor))
+    receipts = mail.page(work, "all" if include_done else "waiting", wanted(limit), read_number_cursor("mails", cursor))
     muted = work.mail.muted(work.now)
     answer = listed("mails", receipts, limit, lambda one: _item(work, one, EXCERPT, muted), lambda one: one.mail.id)
     mail.shown(work, receipts[: answer["count"]])

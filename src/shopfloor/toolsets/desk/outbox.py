@@ -22,7 +22,7 @@ Name = Annotated[str, Field(description="Whom it could not be delivered to", min
 @toolset.tool("dead_letters", read_only=True)
 def dead_letters(work: Work, limit: Limit = None, cursor: Cursor = None) -> Json:
     """Deliveries that failed too often and wait for a person."""
-    rows = work.outbox.dead(wanted(limit), read_number_cursor(cursor))
+    rows = work.outbox.dead(wanted(limit), read_number_cursor("deadLetters", cursor))
     return listed("deadLetters", rows, limit, _letter, lambda delivery: delivery.event.id)
 
 

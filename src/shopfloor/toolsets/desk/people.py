@@ -38,21 +38,21 @@ ForUser = Annotated[str | None, Field(description="The user, or else an agent", 
 @toolset.tool("people_agents", read_only=True)
 def list_agents(work: Work, limit: Limit = None, cursor: Cursor = None) -> Json:
     """All agents, retired ones too, by name."""
-    rows = work.agents.page(wanted(limit), read_cursor(cursor) or "")
+    rows = work.agents.page(wanted(limit), read_cursor("agents", cursor) or "")
     return listed("agents", rows, limit, _agent, lambda agent: agent.name)
 
 
 @toolset.tool("people_users", read_only=True)
 def list_users(work: Work, limit: Limit = None, cursor: Cursor = None) -> Json:
     """All users, by name, and what they may do at the desk."""
-    rows = work.people.page(wanted(limit), read_cursor(cursor) or "")
+    rows = work.people.page(wanted(limit), read_cursor("users", cursor) or "")
     return listed("users", rows, limit, _person, lambda person: person.name)
 
 
 @toolset.tool("people_tokens", read_only=True)
 def list_tokens(work: Work, limit: Limit = None, cursor: Cursor = None) -> Json:
     """All tokens of agents and users, without their secrets, by id."""
-    rows = work.tokens.page(wanted(limit), read_cursor(cursor) or "")
+    rows = work.tokens.page(wanted(limit), read_cursor("tokens", cursor) or "")
     return listed("tokens", rows, limit, lambda token: _token(token, work.now), lambda token: token.id)
 
 

@@ -27,7 +27,7 @@ Message = Annotated[str, Field(description="1-20000 characters", min_length=1, m
 @toolset.tool("run_list", read_only=True)
 def list_runs(work: Work, limit: Limit = None, cursor: Cursor = None) -> Json:
     """The loops, the one begun last first."""
-    rows = work.runs.page(wanted(limit), read_number_cursor(cursor))
+    rows = work.runs.page(wanted(limit), read_number_cursor("runs", cursor))
     return listed("runs", rows, limit, lambda run: spell_run(work, run), lambda run: run.created_at)
 
 

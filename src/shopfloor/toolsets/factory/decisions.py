@@ -13,7 +13,7 @@ from shopfloor.domain.pages import listed, read_number_cursor, wanted
 from shopfloor.domain.times import iso
 from shopfloor.repositories.work import Work
 from shopfloor.toolkit import Cursor, Json, Limit
-from shopfloor.toolsets.factory.arguments import AgentId, TaskId
+from shopfloor.toolsets.factory.arguments import AgentId, TaskId, Words
 from shopfloor.toolsets.factory.manners import toolset
 from shopfloor.usecases import decisions
 
@@ -21,7 +21,7 @@ LOG_DECISION = "mcp__system__log_decision"
 CONTEXT_SHOWN = 2000
 
 Title = Annotated[
-    str, Field(description="What was decided, in one line (1-500 characters)", min_length=1, max_length=500)
+    str, Field(description="What was decided, in one line (1-500 characters)", min_length=1, max_length=500), Words
 ]
 Body = Annotated[str, Field(description="Why, and what follows from it (at most 65536 characters)", max_length=65536)]
 
@@ -49,7 +49,7 @@ def list_decisions(
         tool=tool_name,
         task=None if task_id is None else task_number(task_id),
         limit=wanted(limit),
-        before=read_number_cursor(cursor),
+        before=read_number_cursor("decisions", cursor),
     )
     return listed("decisions", rows, limit, _spelled, lambda entry: entry.id)
 

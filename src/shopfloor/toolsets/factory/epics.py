@@ -45,7 +45,9 @@ def get(work: Work, epic_id: EpicId) -> Json:
 def list_epics(work: Work, state: State | None = None, limit: Limit = None, cursor: Cursor = None) -> Json:
     """List epics, newest first; descriptions are cut at 200 characters."""
     rows = work.epics.page(
-        limit=wanted(limit), before=read_number_cursor(cursor), state=None if state is None else EpicState(state)
+        limit=wanted(limit),
+        before=read_number_cursor("epics", cursor),
+        state=None if state is None else EpicState(state),
     )
     return listed("epics", rows, limit, lambda epic: shortened(epic_answer(epic)), lambda epic: epic.id)
 

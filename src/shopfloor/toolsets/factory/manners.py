@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from shopfloor.domain.actors import Kind
-from shopfloor.errors import ShopfloorError
+from shopfloor.domain.epics import EpicNotFound
+from shopfloor.domain.mail import MailNotFound
+from shopfloor.domain.tasks import TaskNotFound
+from shopfloor.errors import AgentNotFound, ShopfloorError
 from shopfloor.toolkit import Call, Json, Toolset, camel, envelope, refusal_envelope
 
 INSTRUCTIONS = (
@@ -15,8 +20,21 @@ INSTRUCTIONS = (
 )
 
 
+_LOOK: Mapping[type[ShopfloorError], str] = {
+    MailNotFound: "See what mail you have: mcp__mail__list_inbox",
+    TaskNotFound: "A task's id looks like task-15",
+    EpicNotFound: "An epic's id looks like epic-3",
+    AgentNotFound: "An agent's id is exact, capitals too; supervisors see them all: mcp__supervisor__list_agents",
+}
+
+
 def refuse(error: ShopfloorError, call: Call) -> Json:
-    return refusal_envelope(error, error.message, call)
+    message = error.message
+    if isinstance(error, TaskNotFound) and isinstance(number := error.facts["task"], int):
+        error.facts["task"] = f"task-{number}"
+        message = f"Task task-{number} not found"
+    error.hint = error.hint or _LOOK.get(type(error))
+    return refusal_envelope(error, message, call)
 
 
 toolset = Toolset(

@@ -37,7 +37,7 @@ def create_agent(
 @toolset.tool("mcp__supervisor__list_agents", read_only=True)
 def list_agents(work: Work, type: Type | None = None, limit: Limit = None, cursor: Cursor = None) -> Json:
     """List the agents by name, with what each of them does."""
-    rows = work.agents.page(wanted(limit), read_cursor(cursor) or "", type=type, active=True)
+    rows = work.agents.page(wanted(limit), read_cursor("agents", cursor) or "", type=type, active=True)
     return listed("agents", rows, limit, lambda agent: _listed(agent, work.now), lambda agent: agent.name)
 
 

@@ -13,11 +13,10 @@ from shopfloor.domain.pages import listed, read_number_cursor, wanted
 from shopfloor.domain.tasks import DEFAULT_PRIORITY, Task
 from shopfloor.domain.tasks import State as TaskState
 from shopfloor.domain.times import iso
-from shopfloor.errors import InvalidInput
 from shopfloor.repositories.work import Work
 from shopfloor.toolkit import Cursor, Json, Limit
 from shopfloor.toolsets.factory.answers import task_answer
-from shopfloor.toolsets.factory.arguments import AgentId, Description, EpicId, TaskId, Title, shortened
+from shopfloor.toolsets.factory.arguments import AgentId, Description, EpicId, TaskId, Title, Words, shortened
 from shopfloor.toolsets.factory.manners import toolset
 from shopfloor.usecases import claims, tasks
 
@@ -33,7 +32,7 @@ Others = Annotated[list[TaskId], Field(description="Task ids", max_length=BATCH)
 Worktree = Annotated[str, Field(description="Path of the working copy", max_length=2000)]
 Branch = Annotated[str, Field(description="Branch of the work", max_length=2000)]
 Link = Annotated[str, Field(description="The pull request", max_length=2000)]
-Comment = Annotated[str, Field(description="1-65536 characters", min_length=1, max_length=65536)]
+Comment = Annotated[str, Field(description="1-65536 characters", min_length=1, max_length=65536), Words]
 Own = Annotated[str | None, Field(description="Default: your current task", max_length=64)]
 
 
@@ -90,7 +89,7 @@ def list_tasks(
     board = None if epic_id is None else str(work.epics.get(epic_number(epic_id)).id)
     rows = work.tasks.page(
         limit=wanted(limit),
-        after=read_number_cursor(cursor),
+        after=read_number_cursor("tasks", cursor),
         state=None if state is None else TaskState(state),
         board=board,
         assignee=assignee_id,
@@ -169,8 +168,6 @@ def update_status(
 @toolset.tool("mcp__task__add_comment")
 def add_comment(work: Work, body: Comment, task_id: Own = None) -> Json:
     """Comment on a task."""
-    if not body.strip():
-        raise InvalidInput("A comment needs some words", field="body")
     task = claims.task_of(work, None if task_id is None else task_number(task_id))
     return {"commentId": f"comment-{tasks.comment(work, task, body)}", "timestamp": iso(work.now)}
 
