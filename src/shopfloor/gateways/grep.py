@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -48,6 +49,7 @@ _FIXED = (
     "--hidden",
     "--no-follow",
 )
+_IGNORING = re.compile(rb": ignoring (\./.+?): Ignore\(")
 _SEARCH = ("--json", "--crlf", "--encoding=none", "--engine=default", "--regex-size-limit=32M", "--dfa-size-limit=64M")
 
 
@@ -75,7 +77,7 @@ class Grep:
     def __init__(self, files: Files, program: str | None = None) -> None:
         self._files = files
         self._program = program
-        self._searchable = lru_cache(maxsize=200_000)(files.rules.searchable)
+        self.searchable = lru_cache(maxsize=200_000)(files.rules.searchable)
         never = (*files.rules.patterns, *sorted(EXCLUDED))
         self._ignored = "".join(f"{name}\n" for name in never) + "".join(f"!{name}\n" for name in sorted(EXAMPLES))
 
@@ -109,23 +111,37 @@ class Grep:
             truncated=run.stopped or not whole,
         )
 
-    def names(self, extra_ignores: Path | None = None) -> frozenset[bytes]:
-        """Every file that a search would look into, without links, as ripgrep names it."""
+    def names(
+        self, extra_ignores: Path | None = None, also_ignored: bool = False
+    ) -> tuple[frozenset[bytes], frozenset[str]]:
+        """Every file that a search would look into, without links, as ripgrep names it.
+
+        And, if wanted, what it ignores; folders are named, and not what is in them.
+        """
         further = [f"--ignore-file={extra_ignores}"] if extra_ignores is not None and extra_ignores.is_file() else []
-        with _ignore_file(self._ignored) as ignored:
+        further += ["--debug"] if also_ignored else []
+        with _ignore_file(self._ignored) as ignored, tempfile.TemporaryFile() as said:
             command = [self.program, *_FIXED, "--files", "--null", f"--ignore-file={ignored}", *further, "./"]
             listed = subprocess.run(  # nosec B603
-                command, cwd=self._files.root, env={}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False
+                command,
+                cwd=self._files.root,
+                env={},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=said if also_ignored else subprocess.DEVNULL,
+                check=False,
             )
-        return frozenset(listed.stdout.split(b"\0")[:-1])
+            said.seek(0)
+            left_out = frozenset(_name(found[1]) or "" for line in said if (found := _IGNORING.search(line)))
+        return frozenset(listed.stdout.split(b"\0")[:-1]), left_out
 
     def path_of(self, name: bytes) -> str | None:
         """The path that a name stands for, if the gate lets it be searched."""
         path = _name(name)
-        return path if path is not None and self._searchable(path) else None
+        return path if path is not None and self.searchable(path) else None
 
     def _wanted(self, glob: str | None, path: str) -> bool:
-        return self._searchable(path) and (glob is None or globs.matches(glob, path))
+        return self.searchable(path) and (glob is None or globs.matches(glob, path))
 
     def _shown(self, found: dict[str, _Hits], limit: int) -> tuple[list[Match], bool]:
         """The first matches that are still there, and whether the answer's budget sufficed."""
