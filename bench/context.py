@@ -37,13 +37,13 @@ from shopfloor.repositories.work import Outside
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.usecases import index
+from shopfloor.usecases.knowledge import CANDIDATES
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 MODELS = CHECKOUT / ".cache" / "models"
 PATIENCE = 1800
 PATTERNS = ("def __init__", "raise ValueError", "class \\w+Error", "import os", "TODO")
 NO_TREE = {"site-packages", "__pycache__", "test", "tests", "lib2to3", "idlelib"}
-CANDIDATES = 200
 
 Row = dict[str, Any]
 Finder = Callable[[Question], list[Hit]]
@@ -243,8 +243,7 @@ def _ways(floor: Shopfloor) -> dict[str, Finder]:
     vectors = index.load_vectors(outside) if embeddings.ready() else Vectors()
 
     def by_words(question: Question) -> list[Hit]:
-        found = works.read(lambda work: work.index.by_words(terms_of(question.text), Scope(), CANDIDATES), OPERATOR)
-        return [hit for hit, _ in found]
+        return works.read(lambda work: work.index.by_words(terms_of(question.text), Scope(), CANDIDATES), OPERATOR)
 
     def by_meaning(question: Question) -> list[Hit]:
         near = [digest for digest, _ in vectors.nearest(embeddings.embed([question.text])[0], CANDIDATES, None)]

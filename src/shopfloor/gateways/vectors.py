@@ -63,7 +63,7 @@ class Vectors:
                 scores = self._like_signs(query, places)
             else:
                 rows = self._rows[: self._count] if places is None else self._rows[places]
-                scores = rows @ query
+                scores = np.einsum("ij,j->i", rows, query)  # as fast as BLAS, which keeps all cores busy for it
             best = np.argpartition(-scores, min(count, scores.size) - 1)[:count]
             best = best[np.argsort(-scores[best], kind="stable")]
             chosen = best if places is None else places[best]

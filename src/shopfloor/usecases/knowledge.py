@@ -26,8 +26,9 @@ from shopfloor.usecases.files import decoded
 from shopfloor.usecases.index import Freshness, digest_of_data
 from shopfloor.usecases.sources import SOURCES
 
-CANDIDATES = 200
-"""Passages that each way of searching brings into the ranking."""
+CANDIDATES = 100
+"""Passages that each way of searching brings into the ranking. On the tuning half of docstring → function, MRR@10 is
+0.635 with 100, with 140 and with 200 of them, and 0.634 with 60."""
 
 SHOWN = 1_500
 """Characters of one result."""
@@ -172,7 +173,7 @@ def _asked(outside: Outside, query: str, asking: Future[Matrix] | None) -> tuple
 
 def _gather(work: Work, outside: Outside, query: str, scope: Scope, asked: _Asked | None) -> _Gathered:
     """Everything that the ranking looks at, from one snapshot."""
-    by_words = [hit for hit, _ in work.index.by_words(terms_of(query), scope, CANDIDATES)]
+    by_words = work.index.by_words(terms_of(query), scope, CANDIDATES)
     by_meaning = [] if asked is None else _by_meaning(work, scope, asked)
     symbol = symbol_in(query)
     defining = work.index.by_name(symbol.replace("::", ".").replace("#", "."), scope, 10) if symbol else []
@@ -186,8 +187,7 @@ def _gather(work: Work, outside: Outside, query: str, scope: Scope, asked: _Aske
 
 def _by_meaning(work: Work, scope: Scope, asked: _Asked) -> list[Hit]:
     """The passages nearest to the query. What lies nearer and may not be found takes nobody's place."""
-    narrow = scope.sources is not None or scope.module is not None
-    among = work.index.digests_in(scope) if narrow else None
+    among = work.index.digests_in(scope) if scope.narrow else None
     count = CANDIDATES
     while True:
         near = asked.vectors.nearest(asked.vector, count, among)
