@@ -104,7 +104,7 @@ def test_secrets_ignored_and_excluded_files_are_not_in_the_index(both: Shopfloor
 
 def test_only_the_owner_finds_what_is_owned(both: Shopfloor):
     mail = Written("mail", "1", "mail-1", "mail", "Quarterly pelican", "private words", None, None, "agent:a", 1, 1)
-    both.floor.administer(lambda work: work.index.replace("", "mail", "1", [passage_of(mail)]))
+    both.floor.administer(lambda work: work.index.replace("", "mail", {"1": [passage_of(mail)]}))
 
     def seen(key: str) -> int:
         return both.floor.works.read(lambda work: _count(work, key), _principal(key))
@@ -120,6 +120,23 @@ def _principal(key: str) -> Any:
 def _count(work: Any, key: str) -> int:
     assert work.actor.key == key
     return len(work.index.by_words(["pelican"], Scope(), 10))
+
+
+def test_what_others_own_takes_nobodys_place(both: Shopfloor):
+    """Not even when there is more of it, and all of it fits better, than a search looks at."""
+
+    def put(work: Any) -> None:
+        theirs = [_mail(str(number), "pelican pelican pelican", "agent:b") for number in range(1, 60)]
+        mine = _mail("60", "a pelican among other birds", "agent:a")
+        work.index.replace("", "mail", {each.ref: [passage_of(each)] for each in [*theirs, mine]})
+
+    both.floor.administer(put)
+    hits = both.floor.works.read(lambda work: work.index.by_words(["pelican"], Scope(), 10), _principal("agent:a"))
+    assert [hit.ref for hit in hits] == ["60"]
+
+
+def _mail(ref: str, text: str, owner: str) -> Written:
+    return Written("mail", ref, f"mail-{ref}", "mail", text, "", None, None, owner, 1, 1)
 
 
 def test_vectors_find_what_words_do_not(project: Path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from tree_sitter import Node
 
@@ -153,8 +153,8 @@ def _by_syntax(language: str, source: bytes, lines: list[str]) -> list[Chunk]:
     for place, definition in enumerate(definitions):  # inner ones come after outer ones, and take the lines over
         owner[definition.first : definition.last + 1] = [place] * (definition.last + 1 - definition.first)
     own: dict[int | None, list[int]] = {}
-    for number, taken in enumerate(owner):
-        own.setdefault(taken, []).append(number)
+    for taken, run in groupby(range(len(lines)), owner.__getitem__):
+        own.setdefault(taken, []).extend(run)
     chunks = [
         chunk
         for place, definition in enumerate(definitions)
@@ -172,12 +172,18 @@ def _pieces(definition: _Definition, own: list[int], lines: list[str]) -> Iterat
     if definition.container:
         head = own[0]
         last = next((number for number, after in pairwise(own) if after != number + 1), own[-1])
-        body = "\n".join(lines[number] for number in own[: LONGEST * 2])
-        yield Chunk(name, kind, head + 1, last + 1, signature, body)
+        yield Chunk(name, kind, head + 1, last + 1, signature, _joined(own[: LONGEST * 2], lines))
         return
     for start in range(0, len(own), LONGEST):
         part = own[start : start + LONGEST]
-        yield Chunk(name, kind, part[0] + 1, part[-1] + 1, signature, "\n".join(lines[n] for n in part))
+        yield Chunk(name, kind, part[0] + 1, part[-1] + 1, signature, _joined(part, lines))
+
+
+def _joined(own: list[int], lines: list[str]) -> str:
+    """These lines as one text; most often they lie side by side."""
+    first, last = own[0], own[-1]
+    whole = last - first + 1 == len(own)
+    return "\n".join(lines[first : last + 1] if whole else [lines[number] for number in own])
 
 
 def _rest(own: list[int], lines: list[str]) -> Iterator[Chunk]:
@@ -192,7 +198,9 @@ def _rest(own: list[int], lines: list[str]) -> Iterator[Chunk]:
 
 
 def _run(run: list[int], lines: list[str]) -> Iterator[Chunk]:
-    body = "\n".join(lines[number] for number in run)
+    if not run:
+        return
+    body = _joined(run, lines)
     if len(body.strip()) > 3:
         yield Chunk("", "module", run[0] + 1, run[-1] + 1, "", body)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from shopfloor.domain.index import Filed, Hit, Passage, Scope
 from shopfloor.store.database import Connection, Row
@@ -82,25 +82,26 @@ class Index:
         )
         return [(value, int(files)) for value, files in rows]
 
-    def file(self, file: Filed, passages: Iterable[Passage]) -> None:
-        """Put a file into the index in place of what was known of it."""
-        self._connection.execute(
-            "INSERT INTO indexed_file (workspace, root, path, name, stamp, digest, language, module, role, modified)"
-            " VALUES (:workspace, :root, :path, :name, :stamp, :digest, :language, :module, :role, :modified)"
-            " ON CONFLICT (workspace, root, path) DO UPDATE SET stamp = :stamp, digest = :digest,"
-            " language = :language, module = :module, role = :role, modified = :modified",
-            workspace=self._workspace,
-            root=self._root,
-            path=file.path,
-            name=file.path.rpartition("/")[2],
-            stamp=file.stamp,
-            digest=file.digest,
-            language=file.language,
-            module=file.module,
-            role=file.role,
-            modified=file.modified,
-        )
-        self.replace(self._root, "code", file.path, passages)
+    def file(self, batch: Sequence[tuple[Filed, Sequence[Passage]]]) -> None:
+        """Put files into the index in place of what was known of them."""
+        for file, _ in batch:
+            self._connection.execute(
+                "INSERT INTO indexed_file (workspace, root, path, name, stamp, digest, language, module, role, modified)"
+                " VALUES (:workspace, :root, :path, :name, :stamp, :digest, :language, :module, :role, :modified)"
+                " ON CONFLICT (workspace, root, path) DO UPDATE SET stamp = :stamp, digest = :digest,"
+                " language = :language, module = :module, role = :role, modified = :modified",
+                workspace=self._workspace,
+                root=self._root,
+                path=file.path,
+                name=file.path.rpartition("/")[2],
+                stamp=file.stamp,
+                digest=file.digest,
+                language=file.language,
+                module=file.module,
+                role=file.role,
+                modified=file.modified,
+            )
+        self.replace(self._root, "code", {file.path: passages for file, passages in batch})
 
     def restamp(self, path: str, stamp: str) -> None:
         """The file looks different from outside, and is the same inside."""
@@ -112,35 +113,53 @@ class Index:
             stamp=stamp,
         )
 
-    def drop(self, path: str) -> None:
-        """Forget a file."""
-        self.replace(self._root, "code", path, ())
-        self._connection.execute(
-            "DELETE FROM indexed_file WHERE workspace = :workspace AND root = :root AND path = :path",
-            workspace=self._workspace,
-            root=self._root,
-            path=path,
-        )
+    def drop(self, paths: Sequence[str]) -> None:
+        """Forget files."""
+        self.replace(self._root, "code", dict.fromkeys(paths, ()))
+        for path in paths:
+            self._connection.execute(
+                "DELETE FROM indexed_file WHERE workspace = :workspace AND root = :root AND path = :path",
+                workspace=self._workspace,
+                root=self._root,
+                path=path,
+            )
 
     # Passages
 
-    def replace(self, root: str, source: str, ref: str, passages: Iterable[Passage]) -> None:
-        """Put passages in place of those that came from the same thing."""
+    def replace(self, root: str, source: str, things: Mapping[str, Sequence[Passage]]) -> None:
+        """Put passages in place of those that came from the same things.
+
+        Rows first, words after: FTS5 writes out what it has gathered whenever another table is written to.
+        """
+        for ref in things:
+            self._remove(root, source, ref)
+        added = [
+            (id, passage)
+            for ref, passages in things.items()
+            for ordinal, passage in enumerate(passages)
+            if (id := self._add(root, source, ref, ordinal, passage)) is not None
+        ]
+        for id, passage in added:
+            self._add_words(id, passage)
+
+    def _remove(self, root: str, source: str, ref: str) -> None:
         where = {"workspace": self._workspace, "root": root, "source": source, "ref": ref}
         old = "SELECT id FROM passage WHERE workspace = :workspace AND root = :root AND source = :source AND ref = :ref"
         if self._connection.engine == "sqlite":
             self._connection.execute(f"DELETE FROM passage_words WHERE rowid IN ({old})", **where)
         self._connection.execute(f"DELETE FROM passage WHERE id IN ({old})", **where)
-        for ordinal, passage in enumerate(passages):
-            self._add(where, ordinal, passage)
 
-    def _add(self, where: dict[str, object], ordinal: int, passage: Passage) -> None:
+    def _add(self, root: str, source: str, ref: str, ordinal: int, passage: Passage) -> int | None:
+        """The number of a new passage; None while another process is putting the same thing in."""
         row = self._connection.one(
             "INSERT INTO passage (workspace, root, source, ref, ordinal, type, module, name, start_line, end_line, owner,"
             " changed_at, digest) VALUES (:workspace, :root, :source, :ref, :ordinal, :type, :module, :name, :start_line,"
             " :end_line, :owner, :changed_at, :digest)"
             " ON CONFLICT (workspace, root, source, ref, ordinal) DO NOTHING RETURNING id",
-            **where,
+            workspace=self._workspace,
+            root=root,
+            source=source,
+            ref=ref,
             ordinal=ordinal,
             type=passage.type,
             module=passage.module,
@@ -151,14 +170,15 @@ class Index:
             changed_at=passage.changed_at,
             digest=passage.digest,
         )
-        if row is None:  # another process is putting the same thing in
-            return
+        return None if row is None else int(row[0])
+
+    def _add_words(self, id: int, passage: Passage) -> None:
         fields = dict(zip(("name", "path", "signature", "body"), passage.words, strict=True))
         if self._connection.engine == "sqlite":
             self._connection.execute(
                 "INSERT INTO passage_words (rowid, name, path, signature, body)"
                 " VALUES (:id, :name, :path, :signature, :body)",
-                id=row[0],
+                id=id,
                 **fields,
             )
         else:
@@ -166,7 +186,7 @@ class Index:
                 "INSERT INTO passage_words (id, words) VALUES (:id,"
                 " setweight(to_tsvector('english', :name), 'A') || setweight(to_tsvector('english', :path), 'B') ||"
                 " setweight(to_tsvector('english', :signature), 'C') || setweight(to_tsvector('english', :body), 'D'))",
-                id=row[0],
+                id=id,
                 **{field: _NOT_A_WORD.sub(" ", text)[:500_000] for field, text in fields.items()},
             )
 

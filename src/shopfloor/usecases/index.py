@@ -23,8 +23,8 @@ from shopfloor.gateways.vectors import Vectors, packed
 from shopfloor.repositories.work import Outside, Work
 from shopfloor.usecases.sources import SOURCES, Source
 
-BATCH = 200
-"""Passages that are written in one transaction."""
+BATCH = 500
+"""Files and passages that are written in one transaction, which takes some 15 ms."""
 
 EMBEDDED = 64
 """Passages that are embedded before the vectors are kept and others may go first."""
@@ -110,7 +110,7 @@ def _index(outside: Outside, tree: Tree, deadline: float, progress: Progress) ->
         while tree.pending and time.monotonic() < deadline:
             path = tree.pending.pop()
             batch.append(_filed(outside, path, tree.looks[path]))
-            if sum(len(passages) for _, passages in batch) >= BATCH:
+            if sum(1 + len(passages) for _, passages in batch) >= BATCH:
                 if writing is not None:
                     writing.result()
                     progress(tree.total - len(tree.pending) - len(batch), tree.total)
@@ -133,14 +133,9 @@ def _compare(outside: Outside, tree: Tree, *, thoroughly: bool) -> None:
     gone = [path for path in known if path not in looks]
     for start in range(0, len(gone), BATCH):
         some = gone[start : start + BATCH]
-        outside.write(partial(_drop, some))
+        outside.write(lambda work, some=some: work.index.drop(some))  # type: ignore[misc]
         for path in some:
             del known[path]
-
-
-def _drop(paths: Sequence[str], work: Work) -> None:
-    for path in paths:
-        work.index.drop(path)
 
 
 def _filed(outside: Outside, path: str, looks: Looks) -> tuple[Filed, list[Passage]]:
@@ -164,11 +159,11 @@ def _keep(outside: Outside, tree: Tree, batch: Sequence[tuple[Filed, list[Passag
 
     def write(work: Work) -> None:
         before = work.index.digests([file.path for file, _ in batch])
-        for file, passages in batch:
+        other = [each for each in batch if before.get(each[0].path) != each[0].digest]
+        work.index.file(other)
+        for file, _ in batch:
             if before.get(file.path) == file.digest:
                 work.index.restamp(file.path, file.stamp)
-            else:
-                work.index.file(file, passages)
 
     outside.write(write)
     _stale(tree)
@@ -210,8 +205,7 @@ def _put(outside: Outside, source: Source, refs: Sequence[str]) -> None:
     written = outside.read(lambda work: {each.ref: passage_of(each) for each in source.some(work, refs)})
 
     def write(work: Work) -> None:
-        for ref in refs:
-            work.index.replace("", source.name, ref, [written[ref]] if ref in written else ())
+        work.index.replace("", source.name, {ref: [written[ref]] if ref in written else () for ref in refs})
 
     outside.write(write)
     _stale(outside.the(Tree))
