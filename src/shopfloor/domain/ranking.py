@@ -40,7 +40,14 @@ class Weights:
         default_factory=lambda: {"test": 0.6, "generated": 0.4, "docs": 0.9, "config": 0.8}
     )
     written: Mapping[str, float] = field(
-        default_factory=lambda: {"discovery": 1.3, "decision": 1.3, "session": 1.15, "task": 1.0, "mail": 1.0}
+        default_factory=lambda: {
+            "discovery": 1.3,
+            "decision": 1.3,
+            "session": 1.15,
+            "task": 1.0,
+            "comment": 1.0,
+            "mail": 1.0,
+        }
     )
     """For what somebody wrote down, which has no name or place to be lifted by; most for what was meant to last."""
     outdated: float = 0.5

@@ -243,14 +243,16 @@ def _shown(
     limit: int,
     outdated: dict[str, tuple[str | None, tuple[str, ...]]],
 ) -> list[Result]:
-    """The first results that are still there, with their content as it is now."""
+    """The first results that are still there, with their content as it is now; a task once, however much fits of it."""
     results: list[Result] = []
+    shown: set[str] = set()
     for start in range(0, len(ranked), limit * 2):
         some = ranked[start : start + limit * 2]
         written = _written(outside, [each.hit for each in some])
         for each in some:
             result = _code(outside, each) if each.hit.source == "code" else _note(each, written, outdated)
-            if result is not None:
+            if result is not None and result.id not in shown:
+                shown.add(result.id)
                 results.append(result)
             if len(results) == limit:
                 return results
