@@ -19,7 +19,7 @@ from shopfloor.repositories.work import Outside, Work
 from shopfloor.serving import Shopfloor
 from shopfloor.usecases import index, knowledge, loops, memory
 from shopfloor.usecases.sources import SOURCES
-from tests.context.support import Letters
+from tests.context.support import Letters, make_project
 
 SECRET = "periwinkle"
 """A word that stands in nothing but the mail that these tests are about."""
@@ -363,3 +363,23 @@ def test_comments_that_were_there_before_are_all_found(team: Shopfloor, monkeypa
     for number in range(30):
         commented(team, f"Remark mark{number}x")
     assert {number for number in range(30) if found(team, agent("w1"), f"mark{number}x")} == set(range(30))
+
+
+# Among code
+
+
+def test_what_fits_comes_first_whoever_wrote_it(team: Shopfloor, project: Path):
+    """A task, a mail or a note that answers a question is not buried under code, nor code under them."""
+    make_project(
+        project,
+        {f"src/keys/key{n}.py": f"def rotate_key_{n}(key):\n    return sign(key, {n})\n" for n in range(30)}
+        | {"src/keys/clock.py": "def next_rotation(last):\n    return last + NINETY_DAYS\n"},
+    )
+    created(team, "Signing keys are rotated every ninety days by hand")
+    send(team, "sup", "Who rotates the signing keys on holidays", "Kim does, see the calendar", toAgentId="w1")
+    for number in range(30):
+        created(team, f"Errand {number}: somebody should look at next_rotation and the keys")
+    assert found(team, agent("w1"), "how often are signing keys rotated by hand?")[0] == "task-1"
+    assert found(team, agent("w1"), "who rotates the signing keys on holidays?")[0] == "mail-1"
+    assert found(team, agent("w1"), "next_rotation")[0] == "src/keys/clock.py#L1-L2"
+    assert found(team, agent("w1"), "rotate_key_7")[0] == "src/keys/key7.py#L1-L2"

@@ -1,7 +1,7 @@
 """Ranking: how what was found by words and by meaning becomes one list.
 
 Figures are MRR@10 on a third of the tuning half of docstring → function (353 questions, 0.6425 as set). That corpus
-has no tests, examples, vendored files, memory or readers, so what is said of those is judgement, not measurement.
+has no tests, examples, vendored files or readers, so what is said of those is judgement, not measurement.
 """
 
 from __future__ import annotations
@@ -41,15 +41,20 @@ class Weights:
     )
     written: Mapping[str, float] = field(
         default_factory=lambda: {
-            "discovery": 1.3,
-            "decision": 1.3,
-            "session": 1.15,
-            "task": 1.0,
-            "comment": 1.0,
-            "mail": 1.0,
+            "discovery": 1.6,
+            "decision": 1.6,
+            "session": 1.5,
+            "task": 1.4,
+            "comment": 1.4,
+            "mail": 1.4,
         }
     )
-    """For what somebody wrote down, which has no name or place to be lifted by; most for what was meant to last."""
+    """For what somebody wrote down, which has no name or place to be lifted by; a little more for what was meant to last.
+
+    Measured on commit subject → body, each body written down as one of these kinds among the code of docstring →
+    function (the tuning halves of both): MRR@10 over all kinds is 0.351 with 1.0, 0.404 with 1.5 and 0.420 with 2.0,
+    while code has 0.646, 0.645 and 0.645. The two are about different things, so what would not do harm there is not
+    used up."""
     outdated: float = 0.5
     access: float = 0.1
     """At most, for files that are read often and lately: enough to change places with a neighbour."""
