@@ -40,6 +40,8 @@ BUDGET = 90_000
 
 _AROUND = 4096
 _MESSAGE = 4 << 20
+_MONSTROUS = b'{"type":"match"}'
+"""In place of what ripgrep says of a line with matches beyond number."""
 _FIXED = (
     "--no-config",
     "--no-messages",
@@ -93,14 +95,12 @@ class Grep:
         began = time.monotonic()
         rules = "" if glob is None else _rules(globs.check(glob))
         case = "--case-sensitive" if case_sensitive else "--ignore-case"
-        with _ignore_file(self._ignored + rules) as ignored:
+        with _ignore_file(rules + self._ignored) as ignored:  # the last word is the gate's
             command = [self.program, *_FIXED, *_SEARCH, case, f"--ignore-file={ignored}", "-e", pattern, "--", "./"]
             run = _Run(command, self._files.root, began + SECONDS, limit)
             run.go()
         if run.failure is not None:
-            raise BadPattern(
-                pattern=pattern, details=run.failure, hint="Escape characters such as ( [ { . * + ? with \\"
-            )
+            raise BadPattern(pattern=pattern, details=run.failure, hint=_advice(run.failure))
         found = {file: hits for file, hits in sorted(run.found.items()) if self._wanted(glob, file)}
         matches, whole = self._shown(found, limit)
         return Found(
@@ -217,9 +217,10 @@ class _Run:
                 break
             if line.startswith(b'{"type":"match"'):
                 total += 1
+                self.stopped |= line is _MONSTROUS
                 if hits is not None:
                     hits.count += 1
-                    if len(hits.lines) < self._limit:
+                    if len(hits.lines) < self._limit and line is not _MONSTROUS:
                         hits.lines.append(line)
                 if total == MATCHES:
                     self.stopped = True
@@ -267,7 +268,7 @@ class _ignore_file:  # noqa: N801 - reads as a function, and is cheaper than a g
 
 
 def _lines(descriptor: int, deadline: float) -> Iterator[bytes | None]:
-    """The lines that come before the deadline, then None if it was reached; monstrous lines are left out."""
+    """The lines that come before the deadline, then None if it was reached; in place of a monstrous one, that it was there."""
     kept, skipping = b"", False
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
@@ -280,8 +281,7 @@ def _lines(descriptor: int, deadline: float) -> Iterator[bytes | None]:
                 return
             *whole, rest = (kept + chunk).split(b"\n")
             for line in whole:
-                if not skipping:
-                    yield line
+                yield _MONSTROUS if skipping else line
                 skipping = False
             skipping = skipping or len(rest) > _MESSAGE
             kept = b"" if skipping else rest
@@ -336,6 +336,15 @@ def _cut(text: str, around: int = 0) -> str:
         return text
     first = max(0, min(around - LINE // 4, len(text) - LINE))
     return ("…" if first else "") + text[first : first + LINE] + ("…" if first + LINE < len(text) else "")
+
+
+def _advice(reason: str) -> str:
+    """What to do about a pattern that cannot be read."""
+    if "look-around" in reason or "backreference" in reason:
+        return "Search for the text itself; the lines around a match are in its context"
+    if "not allowed in a regex" in reason:
+        return "A pattern is about one line, without its end"
+    return "Escape characters such as ( [ { . * + ? with \\"
 
 
 def _reason(text: str) -> str:
