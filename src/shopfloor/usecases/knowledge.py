@@ -16,7 +16,7 @@ from shopfloor.domain.places import module_of
 from shopfloor.domain.ranking import Circumstances, Ranked, rank
 from shopfloor.domain.words import symbol_in, terms_of
 from shopfloor.errors import InvalidInput, NothingIndexed, Refused
-from shopfloor.gateways.embeddings import Embeddings, Matrix, begin
+from shopfloor.gateways.embeddings import Embeddings, Matrix, Off, begin
 from shopfloor.gateways.files import Files
 from shopfloor.gateways.tree import Tree
 from shopfloor.gateways.vectors import Vector, Vectors, unpacked
@@ -70,6 +70,8 @@ class Searched:
     by_meaning: bool
     embedded: tuple[int, int] | None
     """Passages with a vector, and all of them; None when search goes by words."""
+    by_choice: bool
+    """Whether somebody wants it to go by words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ def search(outside: Outside, query: str, type: str, module: str | None, limit: i
         freshness=freshness,
         by_meaning=embedded is not None and embedded[0] > 0,
         embedded=embedded,
+        by_choice=outside.the(Embeddings).name == Off.name,  # type: ignore[type-abstract]
     )
 
 
@@ -333,11 +336,13 @@ def _rounded(score: float) -> float:
 def record(
     outside: Outside, type: str, content: str, module: str | None, supersedes: str | None, files: Sequence[str]
 ) -> tuple[Discovery, bool]:
-    """The discovery, and whether it is new: what was said before is not said again."""
+    """The discovery, and whether it is new: what was said before is not said again, but holds for its files as they are."""
+    if not content.strip():
+        raise InvalidInput("A discovery needs some words", field="content", rule="blank")
     states = {path: digest_of_data(outside.the(Files).read(path).data) for path in files}
     module = module or (module_of(files[0]) if files else None)
     digest = hashlib.sha256("\0".join([type, module or "", content]).encode()).digest()
-    old = None if supersedes is None else _number(supersedes)
+    old = None if supersedes is None else _number(supersedes, "supersedes")
 
     def write(work: Work) -> tuple[Discovery, bool]:
         if old is not None:
@@ -355,6 +360,8 @@ def record(
         )
         if old is not None and old != number:
             work.discoveries.supersede(old, number)
+        if not new and states:
+            work.discoveries.confirm(number, states)
         if new:
             work.tell(DiscoveryRecorded(discovery=number, by=work.actor.key))
         return work.discoveries.get(number), new
@@ -373,11 +380,11 @@ def show(outside: Outside, id: str) -> tuple[Discovery, tuple[str, ...]]:
     return outside.read(look)
 
 
-def _number(id: str) -> int:
+def _number(id: str, field: str = "id") -> int:
     digits = id.removeprefix("discovery-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
         raise InvalidInput(
-            f"'{id[:64]}' is not a discovery; they are called discovery-1 and so on", field="id", rule="id"
+            f"'{id[:64]}' is not a discovery; they are called discovery-1 and so on", field=field, rule="id"
         )
     return int(digits)
 
