@@ -16,6 +16,7 @@ import pytest
 
 from shopfloor.domain.actors import OPERATOR, Kind, Principal
 from shopfloor.domain.index import Scope, Written, passage_of
+from shopfloor.errors import EmbeddingFailed
 from shopfloor.gateways.embeddings import Embeddings
 from shopfloor.gateways.tree import Tree
 from shopfloor.gateways.vectors import RESCORED, Vectors, packed, unpacked
@@ -147,6 +148,39 @@ def test_vectors_find_what_words_do_not(project: Path):
     assert body["index"]["by"] == "words and vectors"
     assert body["index"]["vectorsPercentage"] == 100
     assert body["results"]
+
+
+class Shorter(Letters):
+    """Another model under the same name, as behind an endpoint that was exchanged."""
+
+    def embed(self, texts: Any) -> Any:
+        return super().embed(texts)[:, :5]
+
+
+def test_vectors_of_another_length_are_refused_and_not_kept(project: Path):
+    with open_floor(project) as floor:
+        gateways = floor.floor.works.gateways
+        gateways[Embeddings] = Letters()
+        floor.floor.indexer.catch_up()
+        before = found(floor, "tokens")
+        gateways[Embeddings] = Shorter()
+        (project / "new.py").write_text("def newcomer(): pass\n")
+        with pytest.raises(EmbeddingFailed, match="Failed to generate query embedding"):
+            floor.floor.indexer.catch_up()
+        refused = floor.call("context", "context_search", {"query": "tokens"})
+        assert refused["details"] == "Its vectors have 5 numbers, those of the index 26: it is another model"
+        gateways[Embeddings] = Letters()
+        floor.floor.indexer.catch_up()
+        assert set(found(floor, "tokens")) >= set(before[:3])
+
+
+def test_a_vector_of_another_length_in_the_store_does_no_harm():
+    rows = np.eye(4, dtype=np.float32)
+    vectors = Vectors()
+    vectors.add([(1, b"one", packed(rows[0])), (2, b"odd", packed(rows[0][:2])), (3, b"two", packed(rows[1]))])
+    vectors.add([(4, b"odder", packed(rows[0][:3]))])
+    assert (vectors.last, vectors.length, len(vectors)) == (4, 4, 2)
+    assert [digest for digest, _ in vectors.nearest(rows[1], 2, None)] == [b"two", b"one"]
 
 
 def test_unchanged_passages_are_never_embedded_twice(project: Path, tmp_path: Path):

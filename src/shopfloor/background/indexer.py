@@ -108,7 +108,9 @@ class Indexer:
             try:
                 self._round()
             except ShopfloorError as error:
-                _log.warning("indexing waits: %s", error)
+                _log.warning(
+                    "indexing waits: %s", ": ".join([error.message, *filter(None, [error.facts.get("details")])])
+                )
                 self._stopping.wait(1.0)
             finally:
                 tree.working = False

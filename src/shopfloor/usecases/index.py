@@ -14,12 +14,12 @@ from shopfloor.domain.chunks import digest_of
 from shopfloor.domain.index import Filed, Hit, Passage, Written, findable, meaning_of, passage_of, passages_of
 from shopfloor.domain.places import language_of, module_of, role_of
 from shopfloor.domain.times import MINUTE
-from shopfloor.errors import Refused
+from shopfloor.errors import EmbeddingFailed, Refused
 from shopfloor.gateways.chunks import chunks_of
 from shopfloor.gateways.embeddings import Embeddings
 from shopfloor.gateways.files import Files
 from shopfloor.gateways.tree import Looks, Tree, settled
-from shopfloor.gateways.vectors import Vectors, packed
+from shopfloor.gateways.vectors import Vectors, length_of, packed
 from shopfloor.repositories.work import Outside, Work
 from shopfloor.usecases.sources import SOURCES, Source
 
@@ -222,9 +222,20 @@ def embed(outside: Outside, limit: int = EMBEDDED) -> int:
         return 0
     digests = list(texts)
     rows = embeddings.embed([texts[digest] for digest in digests])
+    first = outside.read(lambda work: work.index.vectors_after(embeddings.name, 0, 1))
+    same_length(rows.shape[1], length_of(first[0][2]) if first else 0)
     made = [(digest, packed(row)) for digest, row in zip(digests, rows, strict=True)]
     outside.write(lambda work: work.index.keep_vectors(embeddings.name, made))
     return len(made)
+
+
+def same_length(given: int, known: int) -> None:
+    """Refuse vectors that cannot be compared with those that are there: they are another model's."""
+    if known and given != known:
+        raise EmbeddingFailed(
+            details=f"Its vectors have {given} numbers, those of the index {known}: it is another model",
+            hint="Name the model as it is: embeddings_model",
+        )
 
 
 def _next_texts(outside: Outside, model: str, limit: int) -> dict[bytes, str]:

@@ -171,6 +171,7 @@ def _asked(outside: Outside, query: str, asking: Future[Matrix] | None) -> tuple
     if len(vectors) == 0:
         return None, embedded
     rows = embeddings.embed([query]) if asking is None else asking.result()
+    index.same_length(rows.shape[1], vectors.length)
     return _Asked(embeddings.name, vectors, rows[0]), embedded
 
 
