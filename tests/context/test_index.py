@@ -150,6 +150,21 @@ def test_vectors_find_what_words_do_not(project: Path):
     assert body["results"]
 
 
+def test_a_few_vectors_do_not_outweigh_the_words(project: Path):
+    """While most passages have none yet, the nearest of those that have one are not near."""
+    make_project(project, {f"src/p{n}.py": f"def pelican_{n}(): return 'wading bird {n}'\n" for n in range(40)})
+    with open_floor(project) as floor:
+        floor.floor.works.gateways[Embeddings] = Letters()
+        floor.floor.indexer.catch_up(vectors=False)
+        outside = Outside(floor.floor.works, OPERATOR, 0)
+        (project / "zoo.md").write_text("Nothing to see here\n")
+        assert len(found(floor, "see nothing")) == 1
+        assert index.embed(outside, 1) == 1, "the latest gets its vector first"
+        paths = [id.partition("#")[0] for id in found(floor, "pelican wading bird", limit=20)]
+    assert all(path.startswith("src/p") for path in paths[:19])
+    assert "zoo.md" not in paths[:5]
+
+
 class Shorter(Letters):
     """Another model under the same name, as behind an endpoint that was exchanged."""
 

@@ -84,6 +84,8 @@ class Circumstances:
     """How often and when each file was last read."""
     outdated: frozenset[str] = frozenset()
     """Numbers of discoveries that may no longer hold."""
+    embedded: float = 1.0
+    """The share of passages that have a vector. The nearest of a few are not near: they count by this share."""
 
 
 def rank(
@@ -95,7 +97,7 @@ def rank(
     weights: Weights = WEIGHTS,
 ) -> list[Ranked]:
     """One list, best first."""
-    fused = _fuse([(by_words, weights.words), (by_meaning, weights.vectors)], weights)
+    fused = _fuse([(by_words, weights.words), (by_meaning, weights.vectors * circumstances.embedded)], weights)
     for hit in defining:
         fused[hit.id] = fused.get(hit.id, 0.0) + weights.symbol
     judge = _Judge(query, circumstances, weights)

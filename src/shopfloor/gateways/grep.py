@@ -51,7 +51,7 @@ _FIXED = (
     "--hidden",
     "--no-follow",
 )
-_IGNORING = re.compile(rb": ignoring (\./.+?): Ignore\(")
+_IGNORING = re.compile(rb": ignoring (\./.+?): Ignore\(IgnoreMatch\(")
 _SEARCH = ("--json", "--crlf", "--encoding=none", "--engine=default", "--regex-size-limit=32M", "--dfa-size-limit=64M")
 
 

@@ -81,6 +81,8 @@ class _Asked:
     model: str
     vectors: Vectors
     vector: Vector
+    share: float
+    """Of the passages, how many it can be compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,8 @@ def _asked(outside: Outside, query: str, asking: Future[Matrix] | None) -> tuple
         return None, embedded
     rows = embeddings.embed([query]) if asking is None else asking.result()
     index.same_length(rows.shape[1], vectors.length)
-    return _Asked(embeddings.name, vectors, rows[0]), embedded
+    made, passages = embedded
+    return _Asked(embeddings.name, vectors, rows[0], made / max(1, passages)), embedded
 
 
 def _gather(work: Work, outside: Outside, query: str, scope: Scope, asked: _Asked | None) -> _Gathered:
@@ -185,7 +188,8 @@ def _gather(work: Work, outside: Outside, query: str, scope: Scope, asked: _Aske
     found = [int(hit.ref) for hit in hits if hit.source == "discovery"]
     outdated = {str(each.id): state for each in work.discoveries.some(found) if (state := _state(work, outside, each))}
     paths = list({hit.ref for hit in hits if hit.source == "code"})
-    circumstances = Circumstances(work.now, work.accesses.of(paths), frozenset(outdated))
+    share = 1.0 if asked is None else asked.share
+    circumstances = Circumstances(work.now, work.accesses.of(paths), frozenset(outdated), share)
     return _Gathered(by_words, by_meaning, defining, circumstances, outdated)
 
 
