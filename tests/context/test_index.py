@@ -22,7 +22,7 @@ from shopfloor.gateways.tree import Tree
 from shopfloor.gateways.vectors import RESCORED, Vectors, packed, unpacked
 from shopfloor.repositories.work import Outside
 from shopfloor.serving import Shopfloor
-from shopfloor.usecases import index
+from shopfloor.usecases import index, knowledge
 from tests.context.support import CANARY, Letters, make_project, open_floor
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
@@ -75,6 +75,15 @@ def test_a_change_is_visible_in_the_next_search(both: Shopfloor, project: Path):
     assert found(both, "antelopes") == ["src/moved.py#L1-L2"]
     (project / "src" / "moved.py").unlink()
     assert found(both, "antelopes") == []
+
+
+def test_a_change_is_visible_however_long_the_look_at_the_tree_took(
+    floor: Shopfloor, project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert found(floor, "zebrafish") == []
+    (project / "src" / "zebra.py").write_text("def zebrafish():\n    return 1\n")
+    monkeypatch.setattr(knowledge, "_REFRESH_SECONDS", 0.0)
+    assert found(floor, "zebrafish") == ["src/zebra.py#L1-L2"]
 
 
 def test_a_change_of_the_same_size_and_time_is_seen(both: Shopfloor, project: Path):
@@ -229,6 +238,19 @@ def test_a_reopened_floor_reads_no_file_again(project: Path, monkeypatch: pytest
         monkeypatch.setattr("shopfloor.usecases.index._filed", lambda *given: read.append(given))
         assert floor.call("context", "context_search", {"query": "zzzzzz"})["index"]["complete"]
         assert read == []
+
+
+def test_what_was_cut_in_another_way_is_cut_again(both: Shopfloor, project: Path):
+    """After a new version of the floor, without a change of any file."""
+    assert found(both, "generateToken")[0] == "src/server/auth/AuthService.ts#L5-L9"
+
+    def older(work: Any) -> None:
+        work.index.replace(work.index._root, "code", {"src/server/auth/AuthService.ts": ()})
+        work.index.restamp("src/server/auth/AuthService.ts", "1:200:1:1")
+
+    both.floor.administer(older)
+    both.floor.works.gateways[Tree].known = None
+    assert found(both, "generateToken")[0] == "src/server/auth/AuthService.ts#L5-L9"
 
 
 def test_it_goes_on_after_a_kill_at_any_point(tmp_path: Path):

@@ -6,6 +6,7 @@ import os
 import threading
 from dataclasses import dataclass
 
+from shopfloor.domain.chunks import VERSION
 from shopfloor.domain.index import Hit
 from shopfloor.gateways.files import LIMIT, Files
 from shopfloor.gateways.grep import Grep
@@ -94,7 +95,7 @@ class Tree:
             if before is not None and before.facts == seen:
                 found[path] = before
             elif seen[0] <= LIMIT:
-                found[path] = Looks(seen, ":".join(map(str, seen)), seen[1] // 1000)
+                found[path] = Looks(seen, ":".join(map(str, (VERSION, *seen))), seen[1] // 1000)
         return found
 
 

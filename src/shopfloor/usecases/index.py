@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from shopfloor.domain.chunks import digest_of
+from shopfloor.domain.chunks import VERSION, digest_of
 from shopfloor.domain.index import Filed, Hit, Passage, Written, findable, meaning_of, passage_of, passages_of
 from shopfloor.domain.places import language_of, module_of, role_of
 from shopfloor.domain.times import MINUTE
@@ -73,19 +73,19 @@ def refresh(
     look: bool = True,
     progress: Progress = lambda _, __: None,
 ) -> Freshness:
-    """Bring the index up to date with the files, for so long; whoever comes while another does it goes on as it is.
+    """Bring the index up to date with the files, for so long after a look at them; whoever comes while another does it
+    goes on as it is.
 
     Without a look, what was seen to have changed before is gone on with.
     """
     tree = outside.the(Tree)
-    deadline = time.monotonic() + seconds
     if not _took_turn(tree, patience, progress):
         return Freshness(tree.total, max(1, len(tree.pending)))
     try:
         if look or not tree.pending:
             _compare(outside, tree, thoroughly=thoroughly)
         if tree.pending:
-            _index(outside, tree, deadline, progress)
+            _index(outside, tree, time.monotonic() + seconds, progress)
         progress(tree.total - len(tree.pending), tree.total)
         return Freshness(tree.total, len(tree.pending))
     finally:
@@ -103,13 +103,15 @@ def _took_turn(tree: Tree, patience: float, progress: Progress) -> bool:
 
 
 def _index(outside: Outside, tree: Tree, deadline: float, progress: Progress) -> None:
-    """Index what is pending, until then. While one batch is written, the next is read."""
+    """Index what is pending, until then, but something in any case. While one batch is written, the next is read."""
     batch: list[tuple[Filed, list[Passage]]] = []
     with ThreadPoolExecutor(1, thread_name_prefix="shopfloor-index") as hand:
         writing: Future[None] | None = None
-        while tree.pending and time.monotonic() < deadline:
+        while tree.pending:
             path = tree.pending.pop()
             batch.append(_filed(outside, path, tree.looks[path]))
+            if time.monotonic() > deadline:
+                break
             if sum(1 + len(passages) for _, passages in batch) >= BATCH:
                 if writing is not None:
                     writing.result()
@@ -156,13 +158,14 @@ def _keep(outside: Outside, tree: Tree, batch: Sequence[tuple[Filed, list[Passag
     if not batch:
         return
     assert tree.known is not None
+    cut = {file.path for file, _ in batch if tree.known.get(file.path, "").startswith(f"{VERSION}:")}
 
     def write(work: Work) -> None:
         before = work.index.digests([file.path for file, _ in batch])
-        other = [each for each in batch if before.get(each[0].path) != each[0].digest]
-        work.index.file(other)
+        same = {file.path for file, _ in batch if before.get(file.path) == file.digest and file.path in cut}
+        work.index.file([each for each in batch if each[0].path not in same])
         for file, _ in batch:
-            if before.get(file.path) == file.digest:
+            if file.path in same:
                 work.index.restamp(file.path, file.stamp)
 
     outside.write(write)
