@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from bench import memory
 from bench.plan import Plan
 from bench.retrieval import CACHE, Question, changes, corpus
 from shopfloor.domain.actors import OPERATOR
@@ -37,13 +38,13 @@ from shopfloor.repositories.work import Outside
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.usecases import index
+from shopfloor.usecases.knowledge import CANDIDATES
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 MODELS = CHECKOUT / ".cache" / "models"
 PATIENCE = 1800
 PATTERNS = ("def __init__", "raise ValueError", "class \\w+Error", "import os", "TODO")
 NO_TREE = {"site-packages", "__pycache__", "test", "tests", "lib2to3", "idlelib"}
-CANDIDATES = 200
 
 Row = dict[str, Any]
 Finder = Callable[[Question], list[Hit]]
@@ -67,7 +68,8 @@ def rows(quick: bool) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="shopfloor-bench-") as name:
         yield from _times(Path(name) / "tree", quick)
         yield from _changes(Path(name) / "changes", quick)
-    yield from _functions(quick)
+        yield from _functions(quick)
+        yield from _among(Path(name) / "among", quick)
 
 
 def _floor(root: Path, quick: bool = False, **more: Any) -> Shopfloor:
@@ -227,9 +229,30 @@ def _changes(root: Path, quick: bool) -> Iterator[Row]:
         questions = []
         for subject, body in pairs:
             known = floor.call("context", "record_discovery", {"type": "pattern", "content": body[:10_000]})
-            questions.append(Question(subject, known["id"].removeprefix("discovery-"), 0, True))
+            questions.append(Question(subject, f"discovery/{known['id'].removeprefix('discovery-')}", 0, True))
         floor.index(lambda *_: None)
         yield from _judged("commit subject → body", floor, questions)
+
+
+def _among(root: Path, quick: bool) -> Iterator[Row]:
+    """What the team wrote is found among code, and code among it: each kind beside the same code without the others."""
+    shutil.copytree(CACHE / "functions", root)  # with its vectors
+    questions = [question for question in corpus(root) if question.test][:: 20 if quick else 4]
+    with _floor(root, quick) as floor:
+        floor.index(lambda *_: None)
+        yield _judgement("code alone", _best(floor), questions)
+        written = memory.write(floor, changes(CHECKOUT, 100 if quick else 500))
+        floor.index(lambda *_: None)
+        best = _best(floor)
+        yield _judgement("code among memory", best, questions)
+        for kind, asked in written.items():
+            yield _judgement(f"{kind} among code", best, asked)
+
+
+def _best(floor: Shopfloor) -> Finder:
+    """The way that a search goes."""
+    *_, best = _ways(floor).values()
+    return best
 
 
 def _judged(what: str, floor: Shopfloor, questions: Sequence[Question]) -> list[Row]:
@@ -243,8 +266,7 @@ def _ways(floor: Shopfloor) -> dict[str, Finder]:
     vectors = index.load_vectors(outside) if embeddings.ready() else Vectors()
 
     def by_words(question: Question) -> list[Hit]:
-        found = works.read(lambda work: work.index.by_words(terms_of(question.text), Scope(), CANDIDATES), OPERATOR)
-        return [hit for hit, _ in found]
+        return works.read(lambda work: work.index.by_words(terms_of(question.text), Scope(), CANDIDATES), OPERATOR)
 
     def by_meaning(question: Question) -> list[Hit]:
         near = [digest for digest, _ in vectors.nearest(embeddings.embed([question.text])[0], CANDIDATES, None)]
@@ -282,8 +304,11 @@ def _judgement(what: str, finder: Finder, questions: Sequence[Question]) -> Row:
 
 def _place(hits: Sequence[Hit], question: Question) -> int | None:
     for place, hit in enumerate(hits):
-        whole = hit.source != "code"
-        if hit.ref == question.path and (whole or (hit.name and hit.start_line <= question.line <= hit.end_line)):
+        if hit.source != "code":
+            right = f"{hit.source}/{hit.ref}" == question.path
+        else:
+            right = hit.ref == question.path and hit.name != "" and hit.start_line <= question.line <= hit.end_line
+        if right:
             return place
     return None
 

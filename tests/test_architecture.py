@@ -160,7 +160,6 @@ SAFE_IN_SQL = {
     "self._connection.skip_locked if claiming else ''": "'FOR UPDATE SKIP LOCKED' or nothing",
     "old": "numbers, made by the store itself",
     "where": "comparisons of columns with parameters, put together from constants",
-    "', '.join(map(str, WEIGHTS))": "constants of the module",
     "''.join((f'{column} = :{column}, ' for column in changes))": "the names of columns, which are keywords in the code",
     "', '.join((f'{column} = :{column}' for column in changes))": "the names of columns, which are keywords in the code",
     "', '.join((str(int(number)) for number in numbers))": "numbers, made by int()",

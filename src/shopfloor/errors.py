@@ -178,7 +178,7 @@ class CommitUnknown(Unavailable):
 class EmbeddingFailed(Unavailable):
     """Failed to generate query embedding"""
 
-    transient = False  # the gateway has tried again already
+    transient = False  # the caller has waited long enough
 
 
 class Undelivered(Unavailable):

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from shopfloor.cli import app
 from shopfloor.gateways import model
+from tests.context.support import open_floor
 
 
 @pytest.fixture
@@ -29,6 +30,12 @@ def test_the_index_is_made(shop):
     assert json.loads(shop("index", "--json")[1])["files"] == 10
 
 
+def test_a_model_that_is_not_there_yet_is_not_called_off(project: Path, tmp_path: Path):
+    given = {"SHOPFLOOR_EMBEDDINGS": "local", "SHOPFLOOR_MODEL_CACHE": str(tmp_path / "none")}
+    said = CliRunner().invoke(app, ["index", "--project", str(project)], env=given).stdout
+    assert said.endswith("0 with a vector (all-MiniLM-L6-v2, not there yet)\n")
+
+
 def test_a_search_is_readable(shop):
     code, text = shop("search", "generateToken", "--limit", "1")
     assert code == 0
@@ -42,6 +49,22 @@ def test_a_file_is_printed(shop, project: Path):
     assert "── src/server/auth/TokenManager.ts" in shop("read", "src/server/auth/AuthService.ts", "--deps")[1]
     (project / "evil.txt").write_text("\x1b[31mred\x07\n")
     assert "\x1b" not in shop("read", "evil.txt")[1]
+
+
+def test_line_ends_of_windows_leave_no_trace(shop, project: Path):
+    (project / "windows.txt").write_bytes(b"one wombat\r\ntwo\r\n")
+    assert shop("read", "windows.txt") == (0, "one wombat\ntwo\n")
+    assert "    one wombat\n    two\n" in shop("search", "wombat")[1]
+
+
+def test_what_may_no_longer_hold_says_so(shop, project: Path):
+    with open_floor(project) as floor:
+        for given in ({"files": ["src/index.ts"]}, {"supersedes": "discovery-1", "module": "m"}):
+            floor.call("context", "record_discovery", {"type": "rule", "content": "Wombats dig"} | given)
+    (project / "src" / "index.ts").write_text("changed\n")
+    said = shop("search", "wombats")[1]
+    assert "discovery discovery-1  (superseded by discovery-2; changed since: src/index.ts)" in said
+    assert said.endswith("Found by words only: embeddings are off\n")
 
 
 def test_matches_are_printed(shop):

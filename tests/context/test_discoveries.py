@@ -40,6 +40,16 @@ def test_a_discovery_whose_files_changed_says_so(record, search, project: Path):
     assert sorted(changed) == ["docs/guide.md", "src/index.ts"]
 
 
+def test_a_discovery_that_is_made_again_holds_for_its_files_as_they_are(record, search, project: Path):
+    record("pattern", "The answer is a constant", files=["src/index.ts"])
+    (project / "src" / "index.ts").write_text("export const answer = 43;\n")
+    assert search("answer constant", type="pattern")["results"][0]["changedFiles"] == ["src/index.ts"]
+    record("pattern", "The answer is a constant", module="src")
+    assert record("pattern", "The answer is a constant", files=["src/index.ts"])["message"] == "This was known already"
+    results = search("answer constant", type="pattern")["results"]
+    assert [(each["id"], each.get("changedFiles")) for each in results] == [("discovery-1", None)]
+
+
 def test_what_cannot_be_is_refused(record):
     assert record("rule", "x", supersedes="discovery-9")["error"] == "Discovery discovery-9 does not exist"
     assert record("rule", "x", supersedes="nine")["error"] == "Invalid parameters"
@@ -48,6 +58,8 @@ def test_what_cannot_be_is_refused(record):
     assert record("rule", "x", files=["src/index.ts"] * 21)["error"] == "Invalid parameters"
     assert record("other", "x")["error"] == "Invalid parameters"
     assert record("rule", "")["error"] == "Invalid parameters"
+    assert record("rule", " \n ")["details"][0]["problem"] == "A discovery needs some words"
+    assert record("rule", "x", supersedes="nine")["details"][0]["field"] == "supersedes"
 
 
 def test_files_that_are_read_often_rank_a_little_higher(read, search, project: Path):

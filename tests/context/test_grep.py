@@ -13,6 +13,7 @@ from shopfloor.errors import BadPattern, InvalidInput
 from shopfloor.gateways import grep as gateway
 from shopfloor.gateways.files import Files
 from shopfloor.gateways.grep import Grep
+from tests.context.support import make_project
 
 BUSY = 30.0
 """Seconds where the contract says 3: what a very busy machine may make of them."""
@@ -69,6 +70,30 @@ def test_an_invalid_pattern_is_refused_with_a_reason(look: Grep, pattern: str):
         look.search(pattern)
     assert refused.value.facts["pattern"] == pattern
     assert refused.value.facts["details"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "advice"),
+    [
+        ("(", "Escape"),
+        ("(?=x)", "lines around"),
+        ("(a)\\1", "lines around"),
+        ("a\\nb", "one line"),
+        ("a\\r", "one line"),
+    ],
+)
+def test_a_refused_pattern_comes_with_advice_that_fits(look: Grep, pattern: str, advice: str):
+    with pytest.raises(BadPattern, match="Invalid regex pattern") as refused:
+        look.search(pattern)
+    assert advice in str(refused.value.hint)
+
+
+def test_a_line_with_matches_beyond_number_is_counted_and_not_shown(tree: Path, look: Grep):
+    """What ripgrep says of it is many times longer than the line."""
+    (tree / "minified.js").write_text("z" * 200_000 + "\n")
+    (tree / "plain.js").write_text("zebra\n")
+    found = look.search("z")
+    assert ([match.file for match in found.matches], found.total, found.truncated) == (["plain.js"], 2, True)
 
 
 def test_a_flood_is_cut_off_and_says_so(tree: Path, look: Grep):
@@ -140,6 +165,17 @@ def test_a_glob_leaves_gitignore_its_say(tree: Path, look: Grep):
         (tree / name).write_text("needle\n")
     assert look.search("needle", glob="*.log").total == 0
     assert {match.file for match in look.search("needle", glob="**/*.ts").matches} == {"src/b.ts"}
+
+
+@pytest.mark.parametrize("glob", [".env*", "node_modules/**", "**/.env", "dist", "!*.md"])
+def test_no_glob_opens_what_is_closed(tree: Path, look: Grep, glob: str):
+    make_project(
+        tree, {".env": "needle\n", "node_modules/a.js": "needle\n", "dist/b.js": "needle\n", ".git/c": "needle\n"}
+    )
+    plain = look.search("needle", glob=glob)
+    for name in (".env", "node_modules/a.js", "dist/b.js", ".git/c"):
+        (tree / name).unlink()
+    assert look.search("needle", glob=glob).files_searched == plain.files_searched
 
 
 def test_links_are_not_searched(tree: Path, look: Grep):

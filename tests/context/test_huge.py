@@ -45,7 +45,7 @@ def test_a_search_while_a_large_tree_is_first_looked_at_is_no_refusal(tmp_path: 
     monkeypatch.setattr(gateway, "LARGE", 1)
     with open_floor(make_project(tmp_path)) as floor:
         tree: Tree = floor.floor.works.gateways[Tree]
-        tree._paths = ["listed.py", "not/yet/looked/at.py"]
+        tree._listing.paths = ["listed.py", "not/yet/looked/at.py"]
         body = floor.call("context", "context_search", {"query": "anything"})
     assert (body["results"], body["index"]["complete"], body["index"]["percentage"]) == ([], False, 0)
 

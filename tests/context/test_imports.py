@@ -71,6 +71,43 @@ PROJECTS: dict[str, tuple[dict[str, str], str, list[str]]] = {
         "main.go",
         ["internal/auth/auth.go", "internal/auth/token.go"],
     ),
+    "go, modules of a workspace, and one in place of another": (
+        {
+            "go.work": "go 1.22\n\nuse ./a\nuse (\n\t./b\n)\n", "a/go.mod": "module ex.com/a\n\nreplace ex.com/c v1.0.0 => ../forks/c\n",
+            "b/go.mod": "module ex.com/b\n", "forks/c/go.mod": "module ex.com/c\n",
+            "a/main.go": 'package main\nimport "ex.com/b/pkg"\nimport _ "ex.com/c"\nimport . "ex.com/a/dot"\n',
+            "b/pkg/p.go": "package pkg\n", "forks/c/c.go": "package c\n", "a/dot/d.go": "package dot\n",
+        },
+        "a/main.go",
+        ["b/pkg/p.go", "forks/c/c.go", "a/dot/d.go"],
+    ),
+    "rust, a test with modules of its own": (
+        {
+            "Cargo.toml": '[package]\nname = "my-x"\n', "src/lib.rs": "", "src/z.rs": "",
+            "tests/it.rs": "use my_x::z::Q;\nmod common;\n", "tests/common/mod.rs": "",
+        },
+        "tests/it.rs",
+        ["src/z.rs", "tests/common/mod.rs"],
+    ),
+    "java, modules side by side": (
+        {
+            "a/src/test/java/com/x/MainTest.java": (
+                "package com.x;\nimport com.y.Outer.Inner;\nimport com.x.Main;\nimport com.y.Missing;\nclass MainTest {}\n"
+            ),
+            "a/src/main/java/com/x/Main.java": "", "b/src/main/java/com/y/Outer.java": "",
+        },
+        "a/src/test/java/com/x/MainTest.java",
+        ["b/src/main/java/com/y/Outer.java", "a/src/main/java/com/x/Main.java"],
+    ),
+    "typescript, several extended configs": (
+        {
+            "web/tsconfig.json": '{"extends": ["../a.json", "../b"]}',
+            "a.json": '{"compilerOptions": {"strict": true}}', "b.json": '{"compilerOptions": {"paths": {"~/*": ["./web/src/*"]}}}',
+            "web/src/a.ts": 'import type {X} from "~/b";\n', "web/src/b.ts": "",
+        },
+        "web/src/a.ts",
+        ["web/src/b.ts"],
+    ),
     "rust, modules and a workspace": (
         {
             "Cargo.toml": '[workspace]\nmembers = ["crates/*"]\n',

@@ -16,12 +16,13 @@ import pytest
 
 from shopfloor.domain.actors import OPERATOR, Kind, Principal
 from shopfloor.domain.index import Scope, Written, passage_of
+from shopfloor.errors import EmbeddingFailed
 from shopfloor.gateways.embeddings import Embeddings
 from shopfloor.gateways.tree import Tree
 from shopfloor.gateways.vectors import RESCORED, Vectors, packed, unpacked
 from shopfloor.repositories.work import Outside
 from shopfloor.serving import Shopfloor
-from shopfloor.usecases import index
+from shopfloor.usecases import index, knowledge
 from tests.context.support import CANARY, Letters, make_project, open_floor
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
@@ -84,6 +85,15 @@ def test_a_change_is_visible_in_the_next_search(both: Shopfloor, project: Path):
     assert found(both, "antelopes") == []
 
 
+def test_a_change_is_visible_however_long_the_look_at_the_tree_took(
+    floor: Shopfloor, project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert found(floor, "zebrafish") == []
+    (project / "src" / "zebra.py").write_text("def zebrafish():\n    return 1\n")
+    monkeypatch.setattr(knowledge, "_REFRESH_SECONDS", 0.0)
+    assert found(floor, "zebrafish") == ["src/zebra.py#L1-L2"]
+
+
 def test_a_change_of_the_same_size_and_time_is_seen(both: Shopfloor, project: Path):
     target = project / "same.py"
     target.write_text("def aardvark(): pass\n")
@@ -112,7 +122,7 @@ def test_secrets_ignored_and_excluded_files_are_not_in_the_index(both: Shopfloor
 
 def test_only_the_owner_finds_what_is_owned(both: Shopfloor):
     mail = Written("mail", "1", "mail-1", "mail", "Quarterly pelican", "private words", None, None, "agent:a", 1, 1)
-    both.floor.administer(lambda work: work.index.replace("", "mail", "1", [passage_of(mail)]))
+    both.floor.administer(lambda work: work.index.replace("", "mail", {"1": [passage_of(mail)]}))
 
     def seen(key: str) -> int:
         return both.floor.works.read(lambda work: _count(work, key), _principal(key))
@@ -130,6 +140,23 @@ def _count(work: Any, key: str) -> int:
     return len(work.index.by_words(["pelican"], Scope(), 10))
 
 
+def test_what_others_own_takes_nobodys_place(both: Shopfloor):
+    """Not even when there is more of it, and all of it fits better, than a search looks at."""
+
+    def put(work: Any) -> None:
+        theirs = [_mail(str(number), "pelican pelican pelican", "agent:b") for number in range(1, 60)]
+        mine = _mail("60", "a pelican among other birds", "agent:a")
+        work.index.replace("", "mail", {each.ref: [passage_of(each)] for each in [*theirs, mine]})
+
+    both.floor.administer(put)
+    hits = both.floor.works.read(lambda work: work.index.by_words(["pelican"], Scope(), 10), _principal("agent:a"))
+    assert [hit.ref for hit in hits] == ["60"]
+
+
+def _mail(ref: str, text: str, owner: str) -> Written:
+    return Written("mail", ref, f"mail-{ref}", "mail", text, "", None, None, owner, 1, 1)
+
+
 def test_vectors_find_what_words_do_not(project: Path):
     with open_floor(project) as floor:
         floor.floor.works.gateways[Embeddings] = Letters()
@@ -138,6 +165,54 @@ def test_vectors_find_what_words_do_not(project: Path):
     assert body["index"]["by"] == "words and vectors"
     assert body["index"]["vectorsPercentage"] == 100
     assert body["results"]
+
+
+def test_a_few_vectors_do_not_outweigh_the_words(project: Path):
+    """While most passages have none yet, the nearest of those that have one are not near."""
+    make_project(project, {f"src/p{n}.py": f"def pelican_{n}(): return 'wading bird {n}'\n" for n in range(40)})
+    with open_floor(project) as floor:
+        floor.floor.works.gateways[Embeddings] = Letters()
+        floor.floor.indexer.catch_up(vectors=False)
+        outside = Outside(floor.floor.works, OPERATOR, 0)
+        (project / "zoo.md").write_text("Nothing to see here\n")
+        assert len(found(floor, "see nothing")) == 1
+        assert index.embed(outside, 1) == 1, "the latest gets its vector first"
+        paths = [id.partition("#")[0] for id in found(floor, "pelican wading bird", limit=20)]
+    assert all(path.startswith("src/p") for path in paths[:19])
+    assert "zoo.md" not in paths[:5]
+
+
+class Shorter(Letters):
+    """Another model under the same name, as behind an endpoint that was exchanged."""
+
+    def embed(self, texts: Any) -> Any:
+        return super().embed(texts)[:, :5]
+
+
+def test_vectors_of_another_length_are_refused_and_not_kept(project: Path):
+    with open_floor(project) as floor:
+        gateways = floor.floor.works.gateways
+        gateways[Embeddings] = Letters()
+        floor.floor.indexer.catch_up()
+        before = found(floor, "tokens")
+        gateways[Embeddings] = Shorter()
+        (project / "new.py").write_text("def newcomer(): pass\n")
+        with pytest.raises(EmbeddingFailed, match="Failed to generate query embedding"):
+            floor.floor.indexer.catch_up()
+        refused = floor.call("context", "context_search", {"query": "tokens"})
+        assert refused["details"] == "Its vectors have 5 numbers, those of the index 26: it is another model"
+        gateways[Embeddings] = Letters()
+        floor.floor.indexer.catch_up()
+        assert set(found(floor, "tokens")) >= set(before[:3])
+
+
+def test_a_vector_of_another_length_in_the_store_does_no_harm():
+    rows = np.eye(4, dtype=np.float32)
+    vectors = Vectors()
+    vectors.add([(1, b"one", packed(rows[0])), (2, b"odd", packed(rows[0][:2])), (3, b"two", packed(rows[1]))])
+    vectors.add([(4, b"odder", packed(rows[0][:3]))])
+    assert (vectors.last, vectors.length, len(vectors)) == (4, 4, 2)
+    assert [digest for digest, _ in vectors.nearest(rows[1], 2, None)] == [b"two", b"one"]
 
 
 def test_unchanged_passages_are_never_embedded_twice(project: Path, tmp_path: Path):
@@ -171,6 +246,19 @@ def test_a_reopened_floor_reads_no_file_again(project: Path, monkeypatch: pytest
         monkeypatch.setattr("shopfloor.usecases.index._filed", lambda *given: read.append(given))
         assert floor.call("context", "context_search", {"query": "zzzzzz"})["index"]["complete"]
         assert read == []
+
+
+def test_what_was_cut_in_another_way_is_cut_again(both: Shopfloor, project: Path):
+    """After a new version of the floor, without a change of any file."""
+    assert found(both, "generateToken")[0] == "src/server/auth/AuthService.ts#L5-L9"
+
+    def older(work: Any) -> None:
+        work.index.replace(work.index._root, "code", {"src/server/auth/AuthService.ts": ()})
+        work.index.restamp("src/server/auth/AuthService.ts", "1:200:1:1")
+
+    both.floor.administer(older)
+    both.floor.works.gateways[Tree].known = None
+    assert found(both, "generateToken")[0] == "src/server/auth/AuthService.ts#L5-L9"
 
 
 def test_it_goes_on_after_a_kill_at_any_point(tmp_path: Path):

@@ -13,7 +13,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from shopfloor.domain.actors import OPERATOR
 from shopfloor.gateways.tree import Tree
 from shopfloor.repositories.work import Outside
-from shopfloor.usecases import knowledge
+from shopfloor.usecases import index, knowledge
 from tests.context.support import make_project, open_floor
 from tests.doors.server import SHOPFLOOR, environment, serving
 
@@ -68,7 +68,8 @@ async def test_a_client_over_stdio_hears_how_far_the_index_is(crowded: Path):
             assert grows(await searched(client))
 
 
-def test_progress_grows_from_batch_to_batch(crowded: Path):
+def test_progress_grows_from_batch_to_batch(crowded: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(index, "BATCH", FILES // 6)
     heard: list[Any] = []
     with open_floor(crowded) as floor:
         outside = Outside(floor.floor.works, OPERATOR, 0, lambda *told: heard.append(told))

@@ -12,12 +12,14 @@ from typer.testing import CliRunner
 from shopfloor.cli import app
 from shopfloor.domain.actors import OPERATOR, SUPERVISOR, WORKER, Kind, Principal
 from shopfloor.domain.mail import FLOOR, agent_party
+from shopfloor.domain.tasks import BoardKind
 from shopfloor.gateways.embeddings import Embeddings
+from shopfloor.repositories import tasks
 from shopfloor.repositories.work import Outside, Work
 from shopfloor.serving import Shopfloor
 from shopfloor.usecases import index, knowledge, loops, memory
 from shopfloor.usecases.sources import SOURCES
-from tests.context.support import Letters
+from tests.context.support import Letters, make_project
 
 SECRET = "periwinkle"
 """A word that stands in nothing but the mail that these tests are about."""
@@ -284,6 +286,9 @@ class Explained:
         return rows[0] if rows else None
 
 
+USED_TO_FIND = ("SEARCH", "CORRELATED", "SCALAR SUBQUERY", "USE TEMP B-TREE FOR LAST")
+
+
 def test_what_changed_is_found_by_an_index(crew: Shopfloor):
     works = crew.floor.works
 
@@ -297,6 +302,84 @@ def test_what_changed_is_found_by_an_index(crew: Shopfloor):
 
     plans = works.store.read(look)
     assert len(plans) >= 3 * len(SOURCES)
-    assert [plan for plan in plans if not plan.startswith(("SEARCH", "CORRELATED", "USE TEMP B-TREE FOR LAST"))] == []
+    assert [plan for plan in plans if not plan.startswith(USED_TO_FIND)] == []
     for searched in (">", "ref=?"):
         assert sum(searched in plan.partition(":")[0] for plan in plans) >= len(SOURCES)
+
+
+# What was said about tasks
+
+
+def commented(floor: Shopfloor, body: str, task: str = "task-1") -> None:
+    answer = floor.answer("factory", "mcp__task__add_comment", {"taskId": task, "body": body}, "sup")
+    assert answer.error is None, answer.body
+
+
+def created(floor: Shopfloor, title: str) -> None:
+    answer = floor.answer("factory", "mcp__task__create", {"title": title, "description": "As the issue says"}, "sup")
+    assert answer.error is None, answer.body
+
+
+def test_a_comment_leads_to_its_task(team: Shopfloor):
+    created(team, "Rework the importer")
+    assert found(team, agent("w2"), "marmalade") == []
+    commented(team, "The marmalade parser chokes on empty lines")
+    body = team.call("context", "context_search", {"query": "marmalade parser"})
+    (result,) = body["results"]
+    assert (result["id"], result["source"], result["type"]) == ("task-1", "task", "comment")
+    assert result["content"] == "Rework the importer\n\nsup: The marmalade parser chokes on empty lines"
+
+
+def test_a_task_is_shown_once_however_many_comments_fit(team: Shopfloor):
+    created(team, "Marmalade parser")
+    for number in range(5):
+        commented(team, f"Remark {number} on the marmalade parser")
+    assert found(team, agent("w1"), "marmalade parser") == ["task-1"]
+
+
+def test_comments_on_a_users_list_or_a_deleted_task_are_found_by_nobody(team: Shopfloor):
+    user = Principal(Kind.USER, "lee", "HELPER")
+    created(team, "Rework the importer")
+    commented(team, "The marmalade parser chokes")
+
+    def write(work: Work) -> None:
+        own = work.tasks_of(BoardKind.LIST, "lee").add(title="Breakfast", now=work.now)
+        work.tasks_of(BoardKind.LIST, "lee").add_comment(own.number, "lee", "Buy marmalade", work.now)
+        work.tasks.change(1, work.now, deleted_at=work.now)
+
+    team.floor.administer(write)
+    assert {each.key: found(team, each, "marmalade") for each in (*EVERYBODY, user)} == {
+        each.key: [] for each in (*EVERYBODY, user)
+    }
+    team.floor.administer(lambda work: work.tasks.change(1, work.now, deleted_at=None))
+    assert found(team, agent("w1"), "marmalade") == ["task-1"]
+
+
+def test_comments_that_were_there_before_are_all_found(team: Shopfloor, monkeypatch: pytest.MonkeyPatch):
+    """More of them than are put into the index at once, and than may be late."""
+    monkeypatch.setattr(index, "_MANY", 7)
+    monkeypatch.setattr(tasks, "_LATE", 3)
+    created(team, "Rework the importer")
+    for number in range(30):
+        commented(team, f"Remark mark{number}x")
+    assert {number for number in range(30) if found(team, agent("w1"), f"mark{number}x")} == set(range(30))
+
+
+# Among code
+
+
+def test_what_fits_comes_first_whoever_wrote_it(team: Shopfloor, project: Path):
+    """A task, a mail or a note that answers a question is not buried under code, nor code under them."""
+    make_project(
+        project,
+        {f"src/keys/key{n}.py": f"def rotate_key_{n}(key):\n    return sign(key, {n})\n" for n in range(30)}
+        | {"src/keys/clock.py": "def next_rotation(last):\n    return last + NINETY_DAYS\n"},
+    )
+    created(team, "Signing keys are rotated every ninety days by hand")
+    send(team, "sup", "Who rotates the signing keys on holidays", "Kim does, see the calendar", toAgentId="w1")
+    for number in range(30):
+        created(team, f"Errand {number}: somebody should look at next_rotation and the keys")
+    assert found(team, agent("w1"), "how often are signing keys rotated by hand?")[0] == "task-1"
+    assert found(team, agent("w1"), "who rotates the signing keys on holidays?")[0] == "mail-1"
+    assert found(team, agent("w1"), "next_rotation")[0] == "src/keys/clock.py#L1-L2"
+    assert found(team, agent("w1"), "rotate_key_7")[0] == "src/keys/key7.py#L1-L2"

@@ -17,7 +17,7 @@ from watchfiles import DefaultFilter, watch
 from shopfloor.domain.actors import OPERATOR
 from shopfloor.domain.paths import EXCLUDED
 from shopfloor.errors import ShopfloorError
-from shopfloor.gateways.embeddings import Embeddings
+from shopfloor.gateways.embeddings import Embeddings, Off
 from shopfloor.gateways.files import Files
 from shopfloor.gateways.tree import Tree
 from shopfloor.repositories.work import Outside, Works
@@ -70,7 +70,8 @@ class Indexer:
             "filesPending": len(self._tree.pending),
             "passages": passages,
             "vectors": made,
-            "embeddings": embeddings.name if embeddings.ready() else "off",
+            "embeddings": embeddings.name
+            + ("" if embeddings.ready() or embeddings.name == Off.name else ", not there yet"),
         }
 
     def catch_up(self, progress: Progress = lambda _, __, ___: None, *, vectors: bool = True) -> dict[str, Any]:
@@ -107,7 +108,9 @@ class Indexer:
             try:
                 self._round()
             except ShopfloorError as error:
-                _log.warning("indexing waits: %s", error)
+                _log.warning(
+                    "indexing waits: %s", ": ".join([error.message, *filter(None, [error.facts.get("details")])])
+                )
                 self._stopping.wait(1.0)
             finally:
                 tree.working = False

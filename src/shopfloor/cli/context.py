@@ -127,13 +127,21 @@ def _found(body: dict[str, Any]) -> str:
         place = (
             f"{result['path']}:{result['startLine']}" if result.get("path") else f"{result['source']} {result['id']}"
         )
-        head = "\n".join(f"    {printable(line)}" for line in result["content"].split("\n")[:6])
-        blocks.append(f"{result['score']:.2f}  {printable(place)}\n{head}")
+        head = "\n".join(f"    {line}" for line in _lines(result["content"]).split("\n")[:6])
+        blocks.append(f"{result['score']:.2f}  {printable(place)}{printable(_doubts(result))}\n{head}")
     fresh = body["index"]
     foot = (
         f"{body['totalFound']} found in {body['searchTime']} ms by {fresh['by']}; index {fresh['percentage']} % fresh"
     )
-    return "\n\n".join([*blocks, foot])
+    return "\n\n".join([*blocks, "\n".join([foot, *([body["hint"]] if "hint" in body else [])])])
+
+
+def _doubts(result: dict[str, Any]) -> str:
+    """Why a result may no longer hold."""
+    replaced = [f"superseded by {result['supersededBy']}"] if "supersededBy" in result else []
+    changed = [f"changed since: {', '.join(result['changedFiles'])}"] if "changedFiles" in result else []
+    doubts = "; ".join(replaced + changed)
+    return f"  ({doubts})" if doubts else ""
 
 
 def _file(body: dict[str, Any]) -> str:
@@ -154,4 +162,4 @@ def _matches(body: dict[str, Any]) -> str:
 
 
 def _lines(text: str) -> str:
-    return "\n".join(printable(line) for line in text.rstrip("\n").split("\n"))
+    return "\n".join(printable(line.removesuffix("\r")) for line in text.rstrip("\n").split("\n"))

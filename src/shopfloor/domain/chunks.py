@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from shopfloor.domain.words import words_of
 
+VERSION = 2
+"""Of how files are cut and words are found in them; with another number, what was indexed before is indexed again."""
+
 _SEEN_BY_MODEL = 1200
 """Characters of a body that a model with 256 tokens can take in."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from shopfloor.domain.chunks import Chunk, digest_of
 from shopfloor.domain.places import role_of
@@ -39,9 +40,8 @@ class Passage:
     """Name, path, signature and body, identifiers spread out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A passage that was found."""
+class Hit(NamedTuple):
+    """A passage that was found; hundreds are made for a search, so it is a tuple."""
 
     id: int
     root: str
@@ -63,6 +63,11 @@ class Scope:
     sources: Sequence[str] | None = None
     type: str | None = None
     module: str | None = None
+
+    @property
+    def narrow(self) -> bool:
+        """Whether it leaves something out."""
+        return self != Scope()
 
 
 @dataclass(frozen=True, slots=True)

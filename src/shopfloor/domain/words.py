@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-_CAPITAL = re.compile(r"\b[^\WA-Z]*+[A-Z]\w*")
-_CAMEL = re.compile(r"\w*[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
+_FROM_SEAM = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|[A-Z]+[a-z])\w*")
+"""The rest of a camelCase word from its first seam on. It begins with a capital, which is searched for quickly."""
 _SEAM = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+")
 _WORD = re.compile(r"[^\W_]+")
 _SYMBOL = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*(?:\(\))?")
@@ -126,8 +126,15 @@ def parts_of(identifier: str) -> tuple[str, ...]:
 
 def spread(text: str) -> str:
     """The text followed by the parts of its compound identifiers, for an index that cannot split them itself."""
-    compounds = [word for word in _CAPITAL.findall(text) if _CAMEL.match(word)]
+    compounds = [text[_start(text, found.start()) : found.end()] for found in _FROM_SEAM.finditer(text)]
     return text if not compounds else f"{text} {' '.join(' '.join(parts_of(each)) for each in compounds)}"
+
+
+def _start(text: str, place: int) -> int:
+    """Where the word begins that this place lies in."""
+    while place and (text[place - 1].isalnum() or text[place - 1] == "_"):
+        place -= 1
+    return place
 
 
 def words_of(text: str) -> list[str]:
@@ -146,14 +153,4 @@ def terms_of(query: str) -> list[str]:
 def symbol_in(query: str) -> str | None:
     """The identifier that the query is, if it is nothing else."""
     text = query.strip().strip("`'\"")
-    if not _SYMBOL.fullmatch(text):
-        return None
-    name = text.removesuffix("()")
-    telling = (
-        "_" in name
-        or "." in name
-        or "::" in name
-        or any(map(_CAMEL.match, _CAPITAL.findall(name)))
-        or text.endswith("()")
-    )
-    return name if telling or name.isidentifier() else None
+    return text.removesuffix("()") if _SYMBOL.fullmatch(text) else None

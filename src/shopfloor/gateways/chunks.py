@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from tree_sitter import Node
 
@@ -45,6 +45,7 @@ CONTAINERS = frozenset(
         "internal_module",
         "annotation_type_declaration",
         "union_specifier",
+        "enum_specifier",
     ]
 )
 LEAVES = frozenset(
@@ -111,6 +112,7 @@ STRUCTURE = frozenset(
         "compilation_unit",
     ]
 )
+_ASSIGNED = frozenset({"assignment_expression", "public_field_definition", "field_definition"})
 _FUNCTIONS = frozenset({"arrow_function", "function_expression", "function", "class", "generator_function"})
 _ABOVE = frozenset({"comment", "line_comment", "block_comment", "attribute_item", "attribute_list"})
 _KINDS = (("class", "class"), ("interface", "class"), ("struct", "class"), ("enum", "class"), ("trait", "class"))
@@ -153,8 +155,8 @@ def _by_syntax(language: str, source: bytes, lines: list[str]) -> list[Chunk]:
     for place, definition in enumerate(definitions):  # inner ones come after outer ones, and take the lines over
         owner[definition.first : definition.last + 1] = [place] * (definition.last + 1 - definition.first)
     own: dict[int | None, list[int]] = {}
-    for number, taken in enumerate(owner):
-        own.setdefault(taken, []).append(number)
+    for taken, run in groupby(range(len(lines)), owner.__getitem__):
+        own.setdefault(taken, []).extend(run)
     chunks = [
         chunk
         for place, definition in enumerate(definitions)
@@ -165,19 +167,24 @@ def _by_syntax(language: str, source: bytes, lines: list[str]) -> list[Chunk]:
 
 
 def _pieces(definition: _Definition, own: list[int], lines: list[str]) -> Iterator[Chunk]:
-    """A definition as one chunk, or as several when it is long; of a container only what no member has taken."""
-    if not own:
-        return
+    """A definition as one chunk, or as several when it is long; of a container its head, and what no member has taken."""
     name, kind, signature = definition.name, definition.kind, definition.signature
     if definition.container:
+        own = own or [definition.first]
         head = own[0]
         last = next((number for number, after in pairwise(own) if after != number + 1), own[-1])
-        body = "\n".join(lines[number] for number in own[: LONGEST * 2])
-        yield Chunk(name, kind, head + 1, last + 1, signature, body)
+        yield Chunk(name, kind, head + 1, last + 1, signature, _joined(own[: LONGEST * 2], lines))
         return
     for start in range(0, len(own), LONGEST):
         part = own[start : start + LONGEST]
-        yield Chunk(name, kind, part[0] + 1, part[-1] + 1, signature, "\n".join(lines[n] for n in part))
+        yield Chunk(name, kind, part[0] + 1, part[-1] + 1, signature, _joined(part, lines))
+
+
+def _joined(own: list[int], lines: list[str]) -> str:
+    """These lines as one text; most often they lie side by side."""
+    first, last = own[0], own[-1]
+    whole = last - first + 1 == len(own)
+    return "\n".join(lines[first : last + 1] if whole else [lines[number] for number in own])
 
 
 def _rest(own: list[int], lines: list[str]) -> Iterator[Chunk]:
@@ -192,7 +199,9 @@ def _rest(own: list[int], lines: list[str]) -> Iterator[Chunk]:
 
 
 def _run(run: list[int], lines: list[str]) -> Iterator[Chunk]:
-    body = "\n".join(lines[number] for number in run)
+    if not run:
+        return
+    body = _joined(run, lines)
     if len(body.strip()) > 3:
         yield Chunk("", "module", run[0] + 1, run[-1] + 1, "", body)
 
@@ -208,6 +217,10 @@ def _collect(node: Node, outer: str, found: list[_Definition], depth: int) -> No
         elif kind in CONTAINERS and child.child_by_field_name("body") is not None:
             name = _add(child, outer, found, container=True)
             _collect(_body(child), name, found, depth + 1)
+        elif kind == "record_declaration":
+            _add(child, outer, found, container=False)
+        elif kind in _ASSIGNED:
+            _collect_assigned(child, outer, found)
         elif kind in ("file_scoped_namespace_declaration", "namespace_definition"):
             _collect(child, outer, found, depth + 1)
         elif kind in ("lexical_declaration", "variable_declaration"):
@@ -222,6 +235,13 @@ def _collect_variables(node: Node, outer: str, found: list[_Definition]) -> None
         value = variable.child_by_field_name("value")
         if value is not None and value.type in _FUNCTIONS:
             _add(variable, outer, found, container=False, around=node)
+
+
+def _collect_assigned(node: Node, outer: str, found: list[_Definition]) -> None:
+    """`exports.name = () => …`, and the same as a field of a class."""
+    value = node.child_by_field_name("right") or node.child_by_field_name("value")
+    if value is not None and value.type in _FUNCTIONS:
+        _add(node, outer, found, container=False)
 
 
 def _body(node: Node) -> Node:
@@ -278,7 +298,12 @@ def _kind(node: Node, outer: str, *, container: bool) -> str:
 def _name(node: Node) -> str:
     if node.type == "impl_item":
         return text_of(node.child_by_field_name("type")).partition("<")[0]
-    name = node.child_by_field_name("name")
+    name = node.child_by_field_name("name") or node.child_by_field_name("property")
+    if node.type == "assignment_expression":
+        return text_of(node.child_by_field_name("left")).rpartition(".")[2][:200]
+    around = node.parent if name is None and node.type.endswith("_specifier") else None
+    if around is not None and around.type == "type_definition":  # typedef struct { … } name
+        name = around.child_by_field_name("declarator")
     declarator = node.child_by_field_name("declarator")
     while name is None and declarator is not None:  # C hides the name inside of what it declares
         inner = declarator.child_by_field_name("declarator")
@@ -294,7 +319,7 @@ def _name(node: Node) -> str:
 
 def _signature(node: Node) -> str:
     body = node.child_by_field_name("body")
-    value = node.child_by_field_name("value")
+    value = node.child_by_field_name("value") or node.child_by_field_name("right")
     if body is None and value is not None:
         body = value.child_by_field_name("body")
     source = node.text or b""

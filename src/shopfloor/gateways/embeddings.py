@@ -143,7 +143,9 @@ class OpenAI:
                 return json.loads(answer.read(64 << 20))
         except urllib.error.HTTPError as error:
             raise EmbeddingFailed(details=_reason(error)) from error
-        except (OSError, ValueError) as error:
+        except ValueError as error:
+            raise EmbeddingFailed(details=f"The endpoint's answer cannot be read: {error}") from error
+        except OSError as error:
             raise EmbeddingFailed(details=str(getattr(error, "reason", error))) from error
 
 

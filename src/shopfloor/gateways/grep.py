@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -39,6 +40,8 @@ BUDGET = 90_000
 
 _AROUND = 4096
 _MESSAGE = 4 << 20
+_MONSTROUS = b'{"type":"match"}'
+"""In place of what ripgrep says of a line with matches beyond number."""
 _FIXED = (
     "--no-config",
     "--no-messages",
@@ -48,6 +51,7 @@ _FIXED = (
     "--hidden",
     "--no-follow",
 )
+_IGNORING = re.compile(rb": ignoring (\./.+?): Ignore\(IgnoreMatch\(")
 _SEARCH = ("--json", "--crlf", "--encoding=none", "--engine=default", "--regex-size-limit=32M", "--dfa-size-limit=64M")
 
 
@@ -75,7 +79,7 @@ class Grep:
     def __init__(self, files: Files, program: str | None = None) -> None:
         self._files = files
         self._program = program
-        self._searchable = lru_cache(maxsize=200_000)(files.rules.searchable)
+        self.searchable = lru_cache(maxsize=200_000)(files.rules.searchable)
         never = (*files.rules.patterns, *sorted(EXCLUDED))
         self._ignored = "".join(f"{name}\n" for name in never) + "".join(f"!{name}\n" for name in sorted(EXAMPLES))
 
@@ -91,14 +95,12 @@ class Grep:
         began = time.monotonic()
         rules = "" if glob is None else _rules(globs.check(glob))
         case = "--case-sensitive" if case_sensitive else "--ignore-case"
-        with _ignore_file(self._ignored + rules) as ignored:
+        with _ignore_file(rules + self._ignored) as ignored:  # the last word is the gate's
             command = [self.program, *_FIXED, *_SEARCH, case, f"--ignore-file={ignored}", "-e", pattern, "--", "./"]
             run = _Run(command, self._files.root, began + SECONDS, limit)
             run.go()
         if run.failure is not None:
-            raise BadPattern(
-                pattern=pattern, details=run.failure, hint="Escape characters such as ( [ { . * + ? with \\"
-            )
+            raise BadPattern(pattern=pattern, details=run.failure, hint=_advice(run.failure))
         found = {file: hits for file, hits in sorted(run.found.items()) if self._wanted(glob, file)}
         matches, whole = self._shown(found, limit)
         return Found(
@@ -109,23 +111,37 @@ class Grep:
             truncated=run.stopped or not whole,
         )
 
-    def names(self, extra_ignores: Path | None = None) -> frozenset[bytes]:
-        """Every file that a search would look into, without links, as ripgrep names it."""
+    def names(
+        self, extra_ignores: Path | None = None, also_ignored: bool = False
+    ) -> tuple[frozenset[bytes], frozenset[str]]:
+        """Every file that a search would look into, without links, as ripgrep names it.
+
+        And, if wanted, what it ignores; folders are named, and not what is in them.
+        """
         further = [f"--ignore-file={extra_ignores}"] if extra_ignores is not None and extra_ignores.is_file() else []
-        with _ignore_file(self._ignored) as ignored:
+        further += ["--debug"] if also_ignored else []
+        with _ignore_file(self._ignored) as ignored, tempfile.TemporaryFile() as said:
             command = [self.program, *_FIXED, "--files", "--null", f"--ignore-file={ignored}", *further, "./"]
             listed = subprocess.run(  # nosec B603
-                command, cwd=self._files.root, env={}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False
+                command,
+                cwd=self._files.root,
+                env={},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=said if also_ignored else subprocess.DEVNULL,
+                check=False,
             )
-        return frozenset(listed.stdout.split(b"\0")[:-1])
+            said.seek(0)
+            left_out = frozenset(_name(found[1]) or "" for line in said if (found := _IGNORING.search(line)))
+        return frozenset(listed.stdout.split(b"\0")[:-1]), left_out
 
     def path_of(self, name: bytes) -> str | None:
         """The path that a name stands for, if the gate lets it be searched."""
         path = _name(name)
-        return path if path is not None and self._searchable(path) else None
+        return path if path is not None and self.searchable(path) else None
 
     def _wanted(self, glob: str | None, path: str) -> bool:
-        return self._searchable(path) and (glob is None or globs.matches(glob, path))
+        return self.searchable(path) and (glob is None or globs.matches(glob, path))
 
     def _shown(self, found: dict[str, _Hits], limit: int) -> tuple[list[Match], bool]:
         """The first matches that are still there, and whether the answer's budget sufficed."""
@@ -201,9 +217,10 @@ class _Run:
                 break
             if line.startswith(b'{"type":"match"'):
                 total += 1
+                self.stopped |= line is _MONSTROUS
                 if hits is not None:
                     hits.count += 1
-                    if len(hits.lines) < self._limit:
+                    if len(hits.lines) < self._limit and line is not _MONSTROUS:
                         hits.lines.append(line)
                 if total == MATCHES:
                     self.stopped = True
@@ -251,7 +268,7 @@ class _ignore_file:  # noqa: N801 - reads as a function, and is cheaper than a g
 
 
 def _lines(descriptor: int, deadline: float) -> Iterator[bytes | None]:
-    """The lines that come before the deadline, then None if it was reached; monstrous lines are left out."""
+    """The lines that come before the deadline, then None if it was reached; in place of a monstrous one, that it was there."""
     kept, skipping = b"", False
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
@@ -264,8 +281,7 @@ def _lines(descriptor: int, deadline: float) -> Iterator[bytes | None]:
                 return
             *whole, rest = (kept + chunk).split(b"\n")
             for line in whole:
-                if not skipping:
-                    yield line
+                yield _MONSTROUS if skipping else line
                 skipping = False
             skipping = skipping or len(rest) > _MESSAGE
             kept = b"" if skipping else rest
@@ -320,6 +336,15 @@ def _cut(text: str, around: int = 0) -> str:
         return text
     first = max(0, min(around - LINE // 4, len(text) - LINE))
     return ("…" if first else "") + text[first : first + LINE] + ("…" if first + LINE < len(text) else "")
+
+
+def _advice(reason: str) -> str:
+    """What to do about a pattern that cannot be read."""
+    if "look-around" in reason or "backreference" in reason:
+        return "Search for the text itself; the lines around a match are in its context"
+    if "not allowed in a regex" in reason:
+        return "A pattern is about one line, without its end"
+    return "Escape characters such as ( [ { . * + ? with \\"
 
 
 def _reason(text: str) -> str:

@@ -14,6 +14,9 @@ from shopfloor.errors import Refused
 from shopfloor.gateways.files import Files
 from shopfloor.gateways.imports import Import
 
+MOST = 100
+"""Modules and folders of a workspace that are looked at."""
+
 MANY = 10
 """How many files a whole folder stands for at most."""
 
@@ -21,6 +24,10 @@ _SCRIPTS = (".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs
 _COMPILED = {".js": (".ts", ".tsx"), ".jsx": (".tsx",), ".mjs": (".mts",), ".cjs": (".cts",)}
 _PYTHON_ROOTS = ("", "src", "lib", "app", "python")
 _JAVA_ROOTS = ("src/main/java", "src/test/java", "src", "")
+_RUST_ROOTS = ("tests", "examples", "benches", "bin")
+_GO_MODULE = re.compile(r"^module\s+(\S+)", re.MULTILINE)
+_GO_REPLACE = re.compile(r"=>\s+(\.\S*)")
+_GO_USE = re.compile(r"^\s*(?:use\s+)?(\.\S*)", re.MULTILINE)
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
@@ -111,17 +118,24 @@ class Resolver:
                     yield folder
 
     def _go(self, path: str, imports: Sequence[Import]) -> Iterator[str]:
-        home = self._above(path, "go.mod")
-        module = (
-            re.search(r"^module\s+(\S+)", self._text(_join(home, "go.mod")), re.MULTILINE) if home is not None else None
-        )
-        if home is None or module is None:
-            return
+        modules = self._go_modules(path)
         for each in imports:
-            if each.target == module[1] or each.target.startswith(f"{module[1]}/"):
-                folder = _join(home, each.target[len(module[1]) + 1 :])
-                names = [name for name in self._files.names(folder) if name.endswith(".go")]
-                yield from (_join(folder, name) for name in names if not name.endswith("_test.go"))
+            for module, home in modules.items():
+                if each.target == module or each.target.startswith(f"{module}/"):
+                    folder = _join(home, each.target[len(module) + 1 :])
+                    names = [name for name in self._files.names(folder) if name.endswith(".go")]
+                    yield from (_join(folder, name) for name in names if not name.endswith("_test.go"))
+
+    def _go_modules(self, path: str) -> dict[str, str]:
+        """The modules whose packages a file can import from this project, and where they lie."""
+        homes = []
+        if (home := self._above(path, "go.mod")) is not None:
+            replaced = _GO_REPLACE.findall(self._text(_join(home, "go.mod")))
+            homes = [home, *(_join(home, folder) for folder in replaced)]
+        if (work := self._above(path, "go.work")) is not None:
+            homes += [_join(work, folder) for folder in _GO_USE.findall(self._text(_join(work, "go.work")))]
+        named = ((home, _GO_MODULE.search(self._text(_join(home, "go.mod")))) for home in homes[:MOST])
+        return {module[1]: home for home, module in named if module}
 
     def _rust(self, path: str, imports: Sequence[Import]) -> Iterator[str]:
         home = self._above(path, "Cargo.toml") or ""
@@ -173,12 +187,21 @@ class Resolver:
         package = next((each.target.replace(".", "/") for each in imports if each.kind == "package"), "")
         folder = _folder(path)
         own = folder.removesuffix(package).rstrip("/") if package and folder.endswith(package) else folder
-        roots = list(dict.fromkeys([own, *_JAVA_ROOTS]))
+        roots = list(dict.fromkeys([own, *self._java_modules(own), *_JAVA_ROOTS]))
         for each in (each for each in imports if each.kind != "package"):
             name = each.target.replace(".", "/")
             if each.kind == "static" and not each.names:
                 name = _folder(name)
             yield from self._java_type(roots, name, every="*" in each.names and each.kind != "static")
+
+    def _java_modules(self, own: str) -> Iterator[str]:
+        """The source roots of the same module, and of those beside it."""
+        home = own.removesuffix("src/main/java").removesuffix("src/test/java").rstrip("/")
+        if not home or home == own:
+            return
+        around = _folder(home)
+        for module in [home, *(_join(around, name) for name in self._files.names(around, folders=True)[:MOST])]:
+            yield _join(module, "src/main/java")
 
     def _java_type(self, roots: list[str], name: str, *, every: bool) -> Iterator[str]:
         for root in roots:
@@ -191,7 +214,7 @@ class Resolver:
 
     def _members(self, patterns: Sequence[str]) -> Iterator[str]:
         """The folders that the patterns of a workspace stand for."""
-        for pattern in patterns[:100]:
+        for pattern in patterns[:MOST]:
             base, star, _ = pattern.strip("./").partition("*")
             folder = base.rstrip("/")
             if not star:
@@ -253,9 +276,10 @@ class _TypeScriptConfig:
     def _read(self, path: str, depth: int) -> None:
         config = _json(self._files, path)
         extended = config.get("extends")
-        if depth and isinstance(extended, str) and extended.startswith("."):
-            base = _join(_folder(path), extended)
-            self._read(base if base.endswith(".json") else f"{base}.json", depth - 1)
+        for each in extended if isinstance(extended, list) else [extended]:
+            if depth and isinstance(each, str) and each.startswith("."):
+                base = _join(_folder(path), each)
+                self._read(base if base.endswith(".json") else f"{base}.json", depth - 1)
         options = config.get("compilerOptions")
         options = options if isinstance(options, dict) else {}
         if isinstance(options.get("baseUrl"), str):
@@ -268,7 +292,8 @@ class _TypeScriptConfig:
 def _rust_children(path: str) -> str:
     """The folder in which the modules of a file lie."""
     pure = PurePosixPath(path)
-    return _folder(path) if pure.name in ("main.rs", "lib.rs", "mod.rs") else _join(_folder(path), pure.stem)
+    beside = pure.name in ("main.rs", "lib.rs", "mod.rs") or pure.parent.name in _RUST_ROOTS
+    return _folder(path) if beside else _join(_folder(path), pure.stem)
 
 
 def _folder(path: str, levels: int = 1) -> str:

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from dataclasses import dataclass
 
+from shopfloor.domain.chunks import VERSION
 from shopfloor.domain.index import Hit
 from shopfloor.gateways.files import LIMIT, Files
 from shopfloor.gateways.grep import Grep
-
-IGNORE_FILE = ".shopfloorignore"
+from shopfloor.gateways.listing import SETTLED_NS, Facts, Listing, facts
 
 LARGE = 20_000
 """Files that can be looked at before every search."""
-
-_SETTLED_NS = 50_000_000
-_STALE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Looks:
     """A file as it looks from outside."""
 
-    facts: tuple[int, int, int]
-    """Its size, and when it and what is known of it last changed, in nanoseconds."""
+    facts: Facts
     stamp: str
     modified: int
 
@@ -35,7 +30,6 @@ class Tree:
 
     def __init__(self, files: Files, grep: Grep) -> None:
         self._files = files
-        self._grep = grep
         self.turn = threading.Lock()
         self.wanted = threading.Event()
         """Set when there may be something to do."""
@@ -52,9 +46,7 @@ class Tree:
         """How many passages had a vector, of how many, and when that was counted."""
         self.unembedded: list[Hit] = []
         """Passages that get their vector next."""
-        self._names: frozenset[bytes] = frozenset()
-        self._paths: list[str] = []
-        self._listed_at = 0.0
+        self._listing = Listing(files, grep)
         self._stirred = threading.Event()
         self._watched = False
 
@@ -70,7 +62,7 @@ class Tree:
     @property
     def large(self) -> bool:
         """Whether looking at everything takes too long to be done before a search."""
-        return len(self._paths) > LARGE
+        return len(self._listing.paths) > LARGE
 
     @property
     def stirred(self) -> bool:
@@ -78,39 +70,35 @@ class Tree:
         return self._stirred.is_set()
 
     def look(self, *, thoroughly: bool = False) -> dict[str, Looks]:
-        """Every file as it looks now. A large tree is listed again when something stirred, or once in a while."""
-        stale = not self._watched or time.monotonic() - self._listed_at > _STALE
-        if not self._paths or not self.large or thoroughly or stale or self.stirred:
-            self._stirred.clear()
-            self._list(self._grep.names(self._files.root / IGNORE_FILE))
-            self._listed_at = time.monotonic()
-        return self._looks(self._paths)
-
-    def _list(self, names: frozenset[bytes]) -> None:
-        if names != self._names:
-            self._paths = [path for name in names if (path := self._grep.path_of(name)) is not None]
-            self._names = names
-
-    def _looks(self, paths: list[str]) -> dict[str, Looks]:
+        """Every file as it looks now."""
         root = os.open(self._files.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        found = {}
         try:
-            for path in paths:
-                try:
-                    status = os.stat(path, dir_fd=root, follow_symlinks=False)
-                except OSError:
-                    continue
-                facts = status.st_size, status.st_mtime_ns, status.st_ctime_ns
-                before = self.looks.get(path)
-                if before is not None and before.facts == facts:
-                    found[path] = before
-                elif status.st_size <= LIMIT:
-                    found[path] = Looks(facts, ":".join(map(str, facts)), status.st_mtime_ns // 1000)
+            if thoroughly or self._listing.stale or not self._same(root):
+                self._stirred.clear()
+                self._listing.make(marked=not self.large)
+            return self._looks(self._listing.paths, root)
         finally:
             os.close(root)
+
+    def _same(self, root: int) -> bool:
+        """Whether the same files are there: of a large tree it is not looked for, but heard."""
+        return (self._watched and not self.stirred) if self.large else self._listing.holds(root)
+
+    def _looks(self, paths: list[str], root: int) -> dict[str, Looks]:
+        found = {}
+        for path in paths:
+            try:
+                seen = facts(path, root)
+            except OSError:
+                continue
+            before = self.looks.get(path)
+            if before is not None and before.facts == seen:
+                found[path] = before
+            elif seen[0] <= LIMIT:
+                found[path] = Looks(seen, ":".join(map(str, (VERSION, *seen))), seen[1] // 1000)
         return found
 
 
 def settled(looks: Looks, now: int) -> str:
     """The stamp to remember: none for a file that was written a moment ago and may be written again unnoticed."""
-    return looks.stamp if (now - looks.modified) * 1000 > _SETTLED_NS else ""
+    return looks.stamp if (now - looks.modified) * 1000 > SETTLED_NS else ""

@@ -23,6 +23,8 @@ class Vectors:
         self._lock = threading.Lock()
         self._whole = whole
         self.last = 0
+        self.length = 0
+        """Numbers in each vector; 0 while there is none."""
         self._count = 0
         self._digests: list[bytes] = []
         self._places: dict[bytes, int] = {}
@@ -35,14 +37,17 @@ class Vectors:
         return self._count
 
     def add(self, made: Iterable[tuple[int, bytes, bytes]]) -> None:
-        """More vectors: number, digest, value."""
+        """More vectors: number, digest, value. One of another length than the first is of another model, and left out."""
         with self._lock:
-            fresh = [each for each in made if each[1] not in self._places]
+            unknown = [each for each in made if each[1] not in self._places]
+            if not unknown:
+                return
+            self.last = max(self.last, unknown[-1][0])
+            self.length = self.length or length_of(unknown[0][2])
+            fresh = [each for each in unknown if length_of(each[2]) == self.length]
             if not fresh:
                 return
-            self.last = max(self.last, fresh[-1][0])
-            matrix = np.stack([unpacked(value) for _, _, value in fresh])
-            self._grow(matrix)
+            self._grow(np.stack([unpacked(value) for _, _, value in fresh]))
             for _, digest, _ in fresh:
                 self._places[digest] = len(self._digests)
                 self._digests.append(digest)
@@ -63,7 +68,7 @@ class Vectors:
                 scores = self._like_signs(query, places)
             else:
                 rows = self._rows[: self._count] if places is None else self._rows[places]
-                scores = rows @ query
+                scores = np.einsum("ij,j->i", rows, query)  # as fast as BLAS, which keeps all cores busy for it
             best = np.argpartition(-scores, min(count, scores.size) - 1)[:count]
             best = best[np.argsort(-scores[best], kind="stable")]
             chosen = best if places is None else places[best]
@@ -101,3 +106,8 @@ def packed(vector: Floats) -> bytes:
 def unpacked(value: bytes) -> Floats:
     """And back."""
     return np.frombuffer(value, dtype=np.float16).astype(np.float32)
+
+
+def length_of(value: bytes) -> int:
+    """How many numbers a vector has, as the store keeps it."""
+    return len(value) // 2

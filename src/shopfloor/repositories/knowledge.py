@@ -57,16 +57,28 @@ class Discoveries:
             )
             assert known is not None
             return int(known[0]), False
+        self._about(int(row[0]), files)
+        return int(row[0]), True
+
+    def confirm(self, id: int, files: Mapping[str, bytes]) -> None:
+        """A discovery was made once more, about files as they are now."""
+        self._connection.execute(
+            "DELETE FROM discovery_file WHERE workspace = :workspace AND discovery = :id",
+            workspace=self._workspace,
+            id=id,
+        )
+        self._about(id, files)
+
+    def _about(self, id: int, files: Mapping[str, bytes]) -> None:
         for path, state in files.items():
             self._connection.execute(
                 "INSERT INTO discovery_file (workspace, discovery, path, digest)"
                 " VALUES (:workspace, :discovery, :path, :digest)",
                 workspace=self._workspace,
-                discovery=row[0],
+                discovery=id,
                 path=path,
                 digest=state,
             )
-        return int(row[0]), True
 
     def supersede(self, id: int, by: int) -> None:
         """Mark a discovery as replaced by a newer one."""

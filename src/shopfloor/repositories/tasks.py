@@ -20,6 +20,13 @@ _CHANGEABLE = frozenset(
     }
 )  # fmt: skip
 _UNINDEXED = unindexed("task", "CAST(task.number AS TEXT)", "CASE WHEN deleted_at IS NULL THEN updated_at END")
+_UNINDEXED_COMMENT = unindexed("comment", "CAST(comment.id AS TEXT)", "comment.created_at")
+_SEEN_BY_ALL = (
+    "EXISTS (SELECT 1 FROM task WHERE task.workspace = comment.workspace AND task.number = comment.task"
+    " AND task.kind <> 'list')"
+)
+_LATE = 1000
+"""Comments among which one may become visible after others of a higher number."""
 
 
 class Tasks:
@@ -385,6 +392,42 @@ class Tasks:
             **self._bound,
         )
         return [Comment(*row) for row in reversed(rows)]
+
+
+class Comments:
+    """What was said about the tasks that everybody may see: all but those of a user's own list."""
+
+    def __init__(self, connection: Connection, workspace: int) -> None:
+        self._connection = connection
+        self._workspace = workspace
+
+    def unindexed(self, limit: int) -> list[Change]:
+        """Comments that the index does not know, oldest first. They never change, so it looks from the newest it knows.
+
+        The plus keeps engines from looking at all comments by their workspace.
+        """
+        rows = self._connection.all(
+            "SELECT created_at, CAST(comment.id AS TEXT) FROM comment WHERE +comment.workspace = :workspace"
+            " AND comment.id > COALESCE((SELECT CAST(ref AS BIGINT) FROM passage WHERE workspace = :workspace AND root = ''"
+            " AND source = 'comment' ORDER BY changed_at DESC LIMIT 1), 0) - :late"
+            f" AND {_UNINDEXED_COMMENT} AND {_SEEN_BY_ALL} ORDER BY comment.id LIMIT :limit",
+            workspace=self._workspace,
+            late=_LATE,
+            limit=limit,
+        )
+        return [(at, ref) for at, ref in rows]
+
+    def some(self, ids: Sequence[int]) -> list[tuple[int, Comment]]:
+        """Those of these comments that are there, each with the number of its task."""
+        if not ids:
+            return []
+        rows = self._connection.all(
+            "SELECT comment.task, comment.id, comment.author, comment.body, comment.created_at FROM comment"
+            f" WHERE comment.workspace = :workspace AND comment.id IN ({', '.join(str(int(id)) for id in ids)})"
+            f" AND {_SEEN_BY_ALL} ORDER BY comment.id",
+            workspace=self._workspace,
+        )
+        return [(row[0], Comment(*row[1:])) for row in rows]
 
 
 def _task(row: Row) -> Task:

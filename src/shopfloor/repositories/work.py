@@ -27,7 +27,7 @@ from shopfloor.repositories.mail import Mails
 from shopfloor.repositories.outbox import Outbox
 from shopfloor.repositories.people import People
 from shopfloor.repositories.processes import Processes
-from shopfloor.repositories.tasks import Tasks
+from shopfloor.repositories.tasks import Comments, Tasks
 from shopfloor.repositories.tokens import Tokens
 from shopfloor.repositories.workspaces import Workspaces
 from shopfloor.store.database import Connection, Store
@@ -99,6 +99,11 @@ class Work:
     def tasks_in(self, kind: BoardKind) -> Tasks:
         """The tasks of all boards of a kind, for housekeeping."""
         return Tasks(self._connection, self.workspace, kind)
+
+    @cached_property
+    def comments(self) -> Comments:
+        """What was said about the tasks of all epics and runs."""
+        return Comments(self._connection, self.workspace)
 
     def conversations_of(self, user: str) -> Conversations:
         """The conversations of one user."""

@@ -10,7 +10,7 @@ from shopfloor.domain.index import Written
 from shopfloor.domain.knowledge import Discovery
 from shopfloor.domain.loops import NOTE_PREFIX, Note, task_id
 from shopfloor.domain.mail import Mail, reader_of
-from shopfloor.domain.tasks import BoardKind, Task
+from shopfloor.domain.tasks import BoardKind, Comment, Task
 from shopfloor.repositories.work import Work
 from shopfloor.repositories.written import Change
 
@@ -86,6 +86,24 @@ def task(found: Task) -> Written:
     )
 
 
+def comment(found: Comment, about: Task | None) -> Written:
+    """A comment as the index knows it, by its own words alone; with its task, as it is shown."""
+    of = None if about is None else task(about)
+    return Written(
+        source="task",
+        ref=str(found.id),
+        id=of.id if of else f"comment-{found.id}",
+        type="comment",
+        title=of.title if of else "",
+        text=f"{found.author}: {found.body}" if of else found.body,
+        module=None,
+        session=of.session if of else None,
+        owner=None,
+        created_at=found.created_at,
+        changed_at=found.created_at,
+    )
+
+
 def mail(found: Mail) -> Written:
     return Written(
         source="mail",
@@ -135,6 +153,17 @@ def _tasks(work: Work, refs: Sequence[str]) -> list[Written]:
     return [task(each) for kind in _BOARDS for each in work.tasks_in(kind).some(numbers)]
 
 
+def _comments(work: Work, refs: Sequence[str]) -> list[Written]:
+    return [comment(each, None) for _, each in work.comments.some([int(ref) for ref in refs])]
+
+
+def _comments_with_tasks(work: Work, refs: Sequence[str]) -> list[Written]:
+    found = work.comments.some([int(ref) for ref in refs])
+    numbers = list({number for number, _ in found})
+    about = {each.number: each for kind in _BOARDS for each in work.tasks_in(kind).some(numbers)}
+    return [comment(each, about[number]) for number, each in found if number in about]
+
+
 def _mails(work: Work, refs: Sequence[str]) -> list[Written]:
     return [mail(each) for each in work.mail.some([int(ref) for ref in refs])]
 
@@ -171,6 +200,7 @@ SOURCES: list[Source] = [
     Source("discovery", lambda work, at, limit: work.discoveries.unindexed(at, limit), _discoveries, _discoveries),
     Source("decision", lambda work, at, limit: work.decisions.unindexed(at, limit), _decisions, _decisions),
     Source("task", _changed_tasks, _tasks, _tasks),
+    Source("comment", lambda work, _, limit: work.comments.unindexed(limit), _comments, _comments_with_tasks),
     Source("session", _changed_sessions, _sessions, _sessions),
     Source("mail", lambda work, at, limit: work.mail.unindexed(at, limit), _mails, _own_mails),
 ]

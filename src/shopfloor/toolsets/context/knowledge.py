@@ -14,6 +14,7 @@ from shopfloor.usecases import knowledge
 from shopfloor.usecases.knowledge import Overview, Result, Searched
 
 BY_WORDS = "Found by words only: there is no model yet; a person fetches it with: shopfloor model install"
+OFF = "Found by words only: embeddings are off"
 NOT_YET = "Found by words only: vectors are still being made"
 
 Query = Annotated[
@@ -57,7 +58,7 @@ def context_search(outside: Outside, query: Query, type: Type = "all", module: M
         "index": _index(searched),
     }
     if not searched.by_meaning:
-        answer["hint"] = BY_WORDS if searched.embedded is None else NOT_YET
+        answer["hint"] = OFF if searched.by_choice else BY_WORDS if searched.embedded is None else NOT_YET
     return answer
 
 
