@@ -26,6 +26,7 @@ ERRORS = {
     ("task_id", "*"): "task_id must be a positive integer",
     ("filter", "*"): "Invalid filter. Must be 'all', 'active', or 'completed'",
     ("*", "int_range"): "task_id must be a positive integer",
+    ("cursor", "*"): "The cursor is not one of ours",
     ("*", "nothing_to_change"): "Must provide at least one field to update (title or description)",
 }
 
