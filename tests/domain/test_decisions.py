@@ -113,7 +113,7 @@ def test_what_is_no_secret_stays_byte_for_byte(text):
         ({"a": "x\n" + TOKEN}, '{"a":"x\\n***"}'),
         ({TOKEN: 1}, '{"***":1}'),
         ({"a": '{"password": "x"}'}, '{"a":"{\\"password\\":\\"***\\"}"}'),
-        ({"a": "\ud800"}, '{"a":"\\ud800"}'),
+        ({"a": "\ud800"}, '{"a":"\\\\ud800"}'),
         ({"password": "\ud800"}, '{"password":"***"}'),
         ({"a": b"\xff"}, '{"a":"b\'\\\\xff\'"}'),
         ({"a": float("nan")}, '{"a":null}'),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from shopfloor.domain.masks import as_json, masked_value, may_tell
 
@@ -101,6 +101,14 @@ def read_reference(text: str) -> int:
 def context_of(value: Any) -> str:
     """A value as the log keeps it: JSON, secrets masked, at most 16 KiB."""
     return sized_context(value)[0]
+
+
+def read_context(text: str) -> Any:
+    """What an entry keeps, as a value; as text where it is none that could be passed on."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return text
 
 
 def size_of(value: Any) -> int:
