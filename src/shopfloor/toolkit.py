@@ -81,7 +81,7 @@ class Tool:
             raise InvalidInput("input must be an object", rule="object_type", field="input")
         for name, value in given.items():
             _refuse_unstorable(name, "input")
-            _refuse_unstorable(value, _presentable(name))
+            _refuse_unstorable(value, _presentable(str(name)))
         form = self.form
         present = {k: v for k, v in given.items() if v is not None or k not in form.optional}
         try:

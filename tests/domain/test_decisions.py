@@ -126,6 +126,12 @@ def test_the_log_keeps_json(value, context):
     assert context_of(value) == context
 
 
+def test_a_number_too_long_to_be_read_again_is_kept_and_hides_no_secret():
+    kept = context_of({"note": f"use {TOKEN}", "n": 10**5000})
+    assert "Zm9v" not in kept
+    assert "use ***" in json.loads(kept)
+
+
 def nested(levels):
     value: object = "x"
     for _ in range(levels):

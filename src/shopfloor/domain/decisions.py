@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import re
 import secrets
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from shopfloor.domain.masks import as_json, masked_value, may_tell
+from shopfloor.domain.masks import as_json, masked_json, may_tell
 
 CONTEXT_LIMIT = 16 * 1024
 """Bytes of context that one entry keeps; beyond, their number and their hash."""
@@ -120,7 +119,7 @@ def sized_context(value: Any) -> tuple[str, int]:
     """The same, and how long the JSON is without any cut."""
     text = as_json(value)
     if may_tell(text):
-        text = as_json(masked_value(json.loads(text)))
+        text = masked_json(text)
     data = text.encode()
     if len(data) <= CONTEXT_LIMIT:
         return text, len(data)

@@ -75,6 +75,14 @@ def mask(text: str) -> str:
     return _ASSIGNED.sub(_kept_name, _SECRET_VALUE.sub(MASK, text))
 
 
+def masked_json(text: str) -> str:
+    """JSON with everything in it masked; as one text where a number in it is longer than Python reads."""
+    try:
+        return as_json(masked_value(json.loads(text)))
+    except ValueError:
+        return as_json(_ASSIGNED.sub(_kept_name, _SECRET_VALUE.sub(MASK, text)))
+
+
 def masked_value(value: Any) -> Any:
     """A value as JSON has it, with every text in it masked, and whatever stands under a telling name."""
     if isinstance(value, dict):
