@@ -102,7 +102,12 @@ class Rooms:
                 await self._asked.wait()
         if closing.is_set():
             return
-        endpoints = await asyncio.to_thread(self._make)
+        making = asyncio.ensure_future(asyncio.to_thread(self._make))
+        await asyncio.wait((making,))
+        if (failure := making.exception()) is not None:
+            self._made.set_exception(failure)  # whoever asks is told; nobody waits for what will not come
+            return
+        endpoints = making.result()
         async with AsyncExitStack() as stack:
             for endpoint in endpoints.values():
                 await stack.enter_async_context(endpoint.running())
