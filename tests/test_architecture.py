@@ -85,7 +85,7 @@ ONLY_IN: dict[str, set[str]] = {
     "textual": {"cli/screen.py"},
     "markdown_it": {"web/text.py"},
     "onnx": {"gateways/graph.py"},
-    "mcp_types": {"transports/mcp.py", "transports/exchange.py"},
+    "mcp_types": {"transports/mcp.py", "transports/exchange.py", "transports/stdio.py"},
     "acp": {"runner/acp.py"},
     "psycopg": {
         *("store/postgres.py", "store/postgres_connection.py", "store/postgres_values.py", "store/postgres_wire.py"),

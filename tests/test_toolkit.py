@@ -315,6 +315,12 @@ def test_a_number_is_finite(value):
     assert str(refusal(VALID | {"ratio": value})) == "Numbers must be finite"
 
 
+@pytest.mark.parametrize("name", [1, None, (1, 2)])
+def test_a_name_that_is_no_text_is_refused(name):
+    with pytest.raises(InvalidInput):
+        made(everything).validate({"title": "t", "count": 1, name: "x"})
+
+
 def test_input_nests_at_most_64_deep():
     def anything(work: Work, value: Any) -> None:
         """Anything."""

@@ -74,6 +74,9 @@ SUBSCRIBERS: Sequence[Subscriber] = mailer.subscribers()
 READERS = 4
 
 now = clock.now
+
+LOADING = threading.Lock()
+"""Held by whoever loads a heavy kit on a thread: of two that import each other, both could be found half loaded."""
 topic_of = todos.topic_of
 
 T = TypeVar("T")

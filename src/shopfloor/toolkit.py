@@ -79,7 +79,9 @@ class Tool:
         """The arguments for `run`, or InvalidInput that names the argument and what is allowed."""
         if not isinstance(given, Mapping):
             raise InvalidInput("input must be an object", rule="object_type", field="input")
-        _refuse_unstorable(given)
+        for name, value in given.items():
+            _refuse_unstorable(name, "input")
+            _refuse_unstorable(value, _presentable(str(name)))
         form = self.form
         present = {k: v for k, v in given.items() if v is not None or k not in form.optional}
         try:
@@ -390,26 +392,26 @@ def _plain(node: Any, definitions: Json) -> Any:
     return plain
 
 
-def _refuse_unstorable(value: Any, depth: int = 0) -> None:
+def _refuse_unstorable(value: Any, field: str, depth: int = 0) -> None:
     """Text with NUL or half a character, and integers beyond 64 bits, cannot be kept byte for byte."""
     if isinstance(value, str):
         if "\x00" in value:
-            raise InvalidInput("Text must not contain the NUL character (\\u0000)", rule="nul_character")
+            raise InvalidInput("Text must not contain the NUL character (\\u0000)", field=field, rule="nul_character")
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise InvalidInput("Text must not contain half a surrogate pair", rule="surrogate") from None
+            raise InvalidInput("Text must not contain half a surrogate pair", field=field, rule="surrogate") from None
     elif isinstance(value, float) and not math.isfinite(value):
-        raise InvalidInput("Numbers must be finite", rule="finite_number")
+        raise InvalidInput("Numbers must be finite", field=field, rule="finite_number")
     elif isinstance(value, int) and not -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
-        raise InvalidInput("Integers must fit into 64 bits", rule="int_range")
+        raise InvalidInput("Integers must fit into 64 bits", field=field, rule="int_range")
     elif isinstance(value, Mapping | list):
-        if depth >= 64:
-            raise InvalidInput("Input must not nest deeper than 64 levels", rule="depth")
+        if depth >= 63:
+            raise InvalidInput("Input must not nest deeper than 64 levels", field=field, rule="depth")
         for item in value:
-            _refuse_unstorable(item, depth + 1)
+            _refuse_unstorable(item, field, depth + 1)
         for item in value.values() if isinstance(value, Mapping) else ():
-            _refuse_unstorable(item, depth + 1)
+            _refuse_unstorable(item, field, depth + 1)
 
 
 def _explained(error: ValidationError, form: Form) -> InvalidInput:

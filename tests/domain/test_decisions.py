@@ -113,7 +113,7 @@ def test_what_is_no_secret_stays_byte_for_byte(text):
         ({"a": "x\n" + TOKEN}, '{"a":"x\\n***"}'),
         ({TOKEN: 1}, '{"***":1}'),
         ({"a": '{"password": "x"}'}, '{"a":"{\\"password\\":\\"***\\"}"}'),
-        ({"a": "\ud800"}, '{"a":"\\ud800"}'),
+        ({"a": "\ud800"}, '{"a":"\\\\ud800"}'),
         ({"password": "\ud800"}, '{"password":"***"}'),
         ({"a": b"\xff"}, '{"a":"b\'\\\\xff\'"}'),
         ({"a": float("nan")}, '{"a":null}'),
@@ -124,6 +124,12 @@ def test_what_is_no_secret_stays_byte_for_byte(text):
 )
 def test_the_log_keeps_json(value, context):
     assert context_of(value) == context
+
+
+def test_a_number_too_long_to_be_read_again_is_kept_and_hides_no_secret():
+    kept = context_of({"note": f"use {TOKEN}", "n": 10**5000})
+    assert "Zm9v" not in kept
+    assert "use ***" in json.loads(kept)
 
 
 def nested(levels):

@@ -167,6 +167,15 @@ async def test_a_key_in_meta_gives_the_first_answer_again(either_team: Team, era
     assert (other.is_error, _told(other)["error"]["code"]) == (True, "INVALID_INPUT")
 
 
+@pytest.mark.parametrize("arguments", [[], ["x"], "{}", 5, True], ids=str)
+def test_arguments_that_are_no_object_are_refused_by_the_tool_and_logged(either_team: Team, era: str, arguments: Any):
+    before = either_team.server.count("decision", f"kind = 'error' AND tool = '{LOG_DECISION}'")
+    reply = either_team.ask(era, "worker_a", LOG_DECISION, arguments)
+    assert (reply.status, reply.code) == (200, "INVALID_INPUT")
+    assert reply.envelope["error"]["message"] == "input must be an object"
+    assert either_team.server.count("decision", f"kind = 'error' AND tool = '{LOG_DECISION}'") == before + 1
+
+
 def test_a_key_in_the_header_counts_as_well(either_team: Team, era: str):
     key = uuid.uuid4().hex
 

@@ -123,6 +123,43 @@ async def test_progress_arrives_while_the_call_goes_on(tmp_path: Path, era: str)
     assert heard[0] == (1, 2, "holding")
 
 
+def test_what_is_no_message_is_answered_and_its_sender_waits_for_nothing(tmp_path: Path):
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    begun = [request("initialize", params)[0], {"jsonrpc": "2.0", "method": "notifications/initialized"}]
+    half = request("tools/call", {"name": STATUS, "arguments": {"x": "\ud800"}}, id=3)[0]
+    deep = '{"jsonrpc":"2.0","id":"deep","method":"ping","params":{"x":' + '{"x":' * 300 + "1" + "}" * 302
+    lines = [
+        b"\n",
+        b"no JSON\n",
+        b"[]\n",
+        b"\xff\xfe\n",
+        b'{"jsonrpc":"2.0","id":2}\n',
+        json.dumps(half).encode() + b"\n",
+    ]
+    with subprocess.Popen(
+        [sys.executable, *SHOPFLOOR, "stdio"],
+        env=environment(project=tmp_path),
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in begun))
+        process.stdin.write(
+            b"".join([*lines, deep.encode() + b"\n", json.dumps(request("ping", id=9)[0]).encode() + b"\n"])
+        )
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in range(8)]
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+    refused = [answer["id"] for answer in answers if "error" in answer]
+    assert sorted(refused, key=str) == [2, 3, None, None, None, "deep"]
+    assert {answer["error"]["code"] for answer in answers if "error" in answer} == {-32700}
+    assert sorted(answer["id"] for answer in answers if "result" in answer) == [1, 9]
+
+
 def test_nothing_but_messages_goes_to_its_output(tmp_path: Path):
     """Everything that could be said otherwise is said: debug lines, refusals, a failure with its stack."""
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}

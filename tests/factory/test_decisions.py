@@ -103,3 +103,21 @@ def test_long_contexts_are_cut_and_pages_stay_small(team):
 @pytest.mark.parametrize("input", [{"title": "", "body": "b"}, {"title": "t"}, {"title": "t" * 501, "body": "b"}])
 def test_a_decision_has_limits(team, input):
     assert team.refused("w1", "mcp__system__log_decision", **input)[0] == "INVALID_INPUT"
+
+
+@pytest.mark.parametrize("half", ["\ud800", "text\udfff", "\udc00\ud800"])
+def test_half_a_character_in_a_refused_call_spoils_no_log(team_anywhere, half):
+    team = team_anywhere
+    assert team.refused("w1", "mcp__mail__send", toAgentId="sup", subject=half, body="b")[0] == "INVALID_INPUT"
+    error, invocation = log(team, agentId="w1")["decisions"]
+    assert invocation["context"]["subject"] == half.encode("ascii", "backslashreplace").decode()
+    assert error["context"]["code"] == "INVALID_INPUT"
+    assert team.shop.call("desk", "log_search", {"full": True})["calls"]
+
+
+def test_an_entry_of_before_with_half_a_character_is_shown_as_text(team_anywhere):
+    team = team_anywhere
+    team.refused("w1", "mcp__mail__read", mailId="mail-9")
+    kept = '{"mailId":"\\ud800"}'
+    team.do(lambda work: work._connection.execute("UPDATE decision SET context = :kept", kept=kept))
+    assert [entry["context"] for entry in log(team, agentId="w1")["decisions"]] == [kept, kept]

@@ -42,3 +42,15 @@ def test_no_module_of_the_tools_keeps_state(package):
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
         }
         assert stored.isdisjoint(names)
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"title": 2**70}, "Title must be between 1 and 200 characters"),
+        ({"title": "t", "more": 2**70}, "Integers must fit into 64 bits"),
+        ({"title": "a\0b"}, "Text must not contain the NUL character (\\u0000)"),
+    ],
+)
+def test_what_cannot_be_kept_is_told_of_the_argument_it_stands_in(floor, given, error):
+    assert floor.call("todo", "add_task", given)["error"] == error

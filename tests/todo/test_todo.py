@@ -270,7 +270,7 @@ def test_a_list_of_long_words_is_cut_by_size(call):
 @pytest.mark.parametrize("cursor", ["0", "-1", "x", "1 OR 1=1", ""])
 def test_a_bad_cursor_is_refused(call, cursor):
     answer = call("list_tasks", cursor=cursor)
-    assert answer["success"] is False
+    assert (answer["success"], answer["error"]) == (False, "The cursor is not one of ours")
     assert answer["hint"].startswith("Pass on nextCursor")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import ModuleType
 from typing import Any
 
+from shopfloor.app import LOADING
 from shopfloor.errors import ShopfloorError, Unavailable
 from shopfloor.settings import CHAT_KEY, Settings
 from shopfloor.toolkit import Json, Tool
@@ -80,8 +81,9 @@ async def converse(
 
 
 def _kit() -> tuple[ModuleType, ModuleType]:
-    import agents  # noqa: PLC0415 - heavy, and optional
-    import openai  # noqa: PLC0415
+    with LOADING:  # it brings the MCP SDK with it
+        import agents  # noqa: PLC0415 - heavy, and optional
+        import openai  # noqa: PLC0415
 
     agents.set_tracing_disabled(True)
     return agents, openai

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import re
 import secrets
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
-from shopfloor.domain.masks import as_json, masked_value, may_tell
+from shopfloor.domain.masks import as_json, masked_json, may_tell
 
 CONTEXT_LIMIT = 16 * 1024
 """Bytes of context that one entry keeps; beyond, their number and their hash."""
@@ -103,6 +102,14 @@ def context_of(value: Any) -> str:
     return sized_context(value)[0]
 
 
+def read_context(text: str) -> Any:
+    """What an entry keeps, as a value; as text where it is none that could be passed on."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return text
+
+
 def size_of(value: Any) -> int:
     """How long a value is as JSON."""
     return len(as_json(value).encode())
@@ -112,7 +119,7 @@ def sized_context(value: Any) -> tuple[str, int]:
     """The same, and how long the JSON is without any cut."""
     text = as_json(value)
     if may_tell(text):
-        text = as_json(masked_value(json.loads(text)))
+        text = masked_json(text)
     data = text.encode()
     if len(data) <= CONTEXT_LIMIT:
         return text, len(data)

@@ -57,6 +57,9 @@ _HINTS = (
     *("_live_", "_test_", "whsec_", "_v1_", "lin_api_", "sntry", "nvapi-", "atatt3", "hvs.", "ya29.", "pypi-age"),
     *("xapp-", "1//0", "npm_", "hf_", "gsk_", "xai-", "tok_"),
 )
+_HALF = re.compile(r"[\ud800-\udfff]")
+"""Half a character: whoever reads the log later could not write it down; it is shown by its number."""
+
 _SHORT_HINT = re.compile(r"(?:\b|\\[bfnrt]|\\u[0-9a-f]{4})[spr]k-")  # in JSON, what stands before may be an escape
 
 
@@ -70,6 +73,14 @@ def mask(text: str) -> str:
             if (masked := masked_value(given)) != given:
                 return as_json(masked)
     return _ASSIGNED.sub(_kept_name, _SECRET_VALUE.sub(MASK, text))
+
+
+def masked_json(text: str) -> str:
+    """JSON with everything in it masked; as one text where a number in it is longer than Python reads."""
+    try:
+        return as_json(masked_value(json.loads(text)))
+    except ValueError:
+        return as_json(_ASSIGNED.sub(_kept_name, _SECRET_VALUE.sub(MASK, text)))
 
 
 def masked_value(value: Any) -> Any:
@@ -94,9 +105,10 @@ def as_json(value: Any) -> str:
     except PydanticSerializationError:
         pass
     try:
-        return json.dumps(value, default=str, separators=(",", ":"))
+        text = json.dumps(value, default=str, separators=(",", ":"), ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         return json.dumps({"unreadable": type(error).__name__})
+    return _HALF.sub(lambda half: rf"\\u{ord(half[0]):04x}", text)
 
 
 def _tells(name: str, content: Any) -> bool:

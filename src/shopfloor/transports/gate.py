@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shopfloor.app import now
@@ -24,6 +24,13 @@ from shopfloor.toolkit import refusal
 BODY_LIMIT = 1024 * 1024
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_EXPOSED = (b"access-control-expose-headers", b"WWW-Authenticate, Retry-After, Idempotency-Replayed")
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, POST",
+    "Access-Control-Allow-Headers": "Accept, Authorization, Content-Type, Idempotency-Key, Mcp-Method, Mcp-Name, "
+    "Mcp-Protocol-Version, Mcp-Session-Id",
+    "Access-Control-Max-Age": "600",
+}
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 
 
@@ -45,6 +52,11 @@ class Gate:
         if refusal is not None:
             await refusal(scope, receive, send)
             return
+        if (visitor := self._visitor(headers)) is not None:
+            send = _readable_by(visitor, send)
+            if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+                await Response(status_code=204, headers=_PREFLIGHT)(scope, receive, send)
+                return
         body = _Body(receive, send)
         try:
             await self._app(scope, body.receive, body.send)
@@ -66,6 +78,11 @@ class Gate:
             return self._bad_body(scope, headers)
         return None
 
+    def _visitor(self, headers: Headers) -> str | None:
+        """The page of another site that calls and may."""
+        origin = headers.get("origin", "").strip(" \t")
+        return origin if origin.lower() in self._origins else None
+
     def _allowed(self, origin: str, host: str) -> bool:
         return origin in self._origins or origin in (f"http://{host}", f"https://{host}")
 
@@ -81,6 +98,18 @@ class Gate:
         if not length.isascii() or not length.isdigit():
             return _no(400, "Content-Length is not a number", "Send a plain request")
         return _too_large() if int(length) > BODY_LIMIT else None
+
+
+def _readable_by(origin: str, send: Send) -> Send:
+    """Lets the browser show the answers to that page; never with its cookies."""
+    extra = [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"Origin"), _EXPOSED]
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", []), *extra]}
+        await send(message)
+
+    return sending
 
 
 class _Body:

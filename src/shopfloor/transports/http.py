@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shopfloor.app import Floor, now
+from shopfloor.app import LOADING, Floor, now
 from shopfloor.chat import routes as chat
 from shopfloor.errors import InvalidInput, NotFound, ShopfloorError, Unauthenticated
 from shopfloor.toolkit import Credential, refusal
@@ -102,7 +102,12 @@ class Rooms:
                 await self._asked.wait()
         if closing.is_set():
             return
-        endpoints = await asyncio.to_thread(self._make)
+        making = asyncio.ensure_future(asyncio.to_thread(self._make))
+        await asyncio.wait((making,))
+        if (failure := making.exception()) is not None:
+            self._made.set_exception(failure)  # whoever asks is told; nobody waits for what will not come
+            return
+        endpoints = making.result()
         async with AsyncExitStack() as stack:
             for endpoint in endpoints.values():
                 await stack.enter_async_context(endpoint.running())
@@ -110,7 +115,8 @@ class Rooms:
             await closing.wait()
 
     def _make(self) -> dict[str, Endpoint]:
-        from shopfloor.transports import mcp  # noqa: PLC0415 - see above
+        with LOADING:
+            from shopfloor.transports import mcp  # noqa: PLC0415 - see above
 
         floor = self._floor
         return {path: mcp.Endpoint(floor, mcp.server(floor, room, "mcp")) for path, room in self._toolsets.items()}

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -41,6 +43,7 @@ REPLAYED_META = "shopfloor/idempotencyReplayed"
 _CREDENTIAL = "shopfloor.credential"
 _HEADERS = "shopfloor.headers"
 _HEADER_MARK = "x-mcp-header"
+_BARE = f"arguments-{secrets.token_hex(8)}"  # no caller has it among its own
 _TOOLS_FRESH_MS = 60_000
 _NO_RESOURCE = -32002
 _REFUSED = -32003
@@ -68,7 +71,7 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
         call = Call(
             toolset=toolset_of.get(params.name, toolsets[0]),
             name=params.name,
-            input={} if params.arguments is None else params.arguments,
+            input=_given(params),
             credential=shown(context),
             door=door,
             session=_session(context),
@@ -87,7 +90,7 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
         return _result(answer)
 
     async def introduce(context: Context, call_next: CallNext) -> HandlerResult:
-        result = await call_next(context)
+        result = await call_next(_with_an_object(context))
         if context.method in ("initialize", "server/discover") and isinstance(result, dict):
             caller = floor.acting_as(toolsets[0], floor.identity.authenticate(shown(context)))
             meant = [toolset for toolset in toolsets if floor.guides(toolset, caller)]
@@ -290,6 +293,19 @@ def _result(answer: Answer) -> dict[str, Any]:
     if answer.call.replayed:
         result["_meta"] = {REPLAYED_META: True}
     return result
+
+
+def _with_an_object(context: Context) -> Context:
+    """Arguments that are no object go on inside of one: it is for the toolset to refuse them, and for the log to say."""
+    params = context.params
+    if context.method != "tools/call" or params is None or isinstance(params.get("arguments"), Mapping | None):
+        return context
+    return replace(context, params={**params, "arguments": {_BARE: params["arguments"]}})
+
+
+def _given(params: types.CallToolRequestParams) -> Any:
+    given = params.arguments or {}
+    return given.get(_BARE, given)
 
 
 async def _answered(floor: Floor, call: Call, context: Context) -> Answer:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 from pydantic_core import to_json
 
-from shopfloor.domain.decisions import Entry, Sought, read_reference, spell_reference
+from shopfloor.domain.decisions import Entry, Sought, read_context, read_reference, spell_reference
 from shopfloor.domain.pages import PAGE, read_number_cursor, write_cursor
 from shopfloor.domain.times import SECOND, iso, iso_or_none
 from shopfloor.errors import InvalidInput
@@ -107,7 +106,7 @@ def whole(entry: Entry) -> Json:
         **brief(entry),
         "decision": entry.decision,
         "reasoning": entry.reasoning,
-        "context": _context(entry.context),
+        "context": read_context(entry.context),
     }
 
 
@@ -120,8 +119,8 @@ def _opened(opened: Opened) -> Json:
         **brief(answer),
         "startedAt": iso(first.created_at),
         "endedAt": iso_or_none(ended.created_at if ended else None),
-        "input": _context(invocation.context) if invocation else None,
-        "answer": _context(ended.context) if ended else None,
+        "input": read_context(invocation.context) if invocation else None,
+        "answer": read_context(ended.context) if ended else None,
         "stack": opened.stack,
         "rows": [whole(row) for row in opened.rows],
         "events": [
@@ -156,15 +155,8 @@ def _summary(entry: Entry) -> str:
 
 
 def _message(context: str) -> str:
-    found = _context(context)
+    found = read_context(context)
     return str(found.get("message", context)) if isinstance(found, dict) else context
-
-
-def _context(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _outcome(outcome: str | None) -> str | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from shopfloor.domain.decisions import Entry, spell_reference
+from shopfloor.domain.decisions import Entry, read_context, spell_reference
 from shopfloor.domain.ids import task_number
 from shopfloor.domain.pages import listed, read_number_cursor, wanted
 from shopfloor.domain.times import iso
@@ -77,4 +76,4 @@ def _context(entry: Entry) -> Any:
         }
     if len(entry.context) > CONTEXT_SHOWN:
         return {"truncated": True, "size": len(entry.context), "head": entry.context[: CONTEXT_SHOWN // 2]}
-    return json.loads(entry.context)
+    return read_context(entry.context)

@@ -22,10 +22,11 @@ ERRORS = {
     ("title", "string_type"): _TITLE,
     ("title", "string_too_short"): _TITLE,
     ("title", "string_too_long"): _TITLE,
+    ("title", "int_range"): _TITLE,
     ("description", "string_too_long"): "Description must be 1000 characters or less",
     ("task_id", "*"): "task_id must be a positive integer",
     ("filter", "*"): "Invalid filter. Must be 'all', 'active', or 'completed'",
-    ("*", "int_range"): "task_id must be a positive integer",
+    ("cursor", "*"): "The cursor is not one of ours",
     ("*", "nothing_to_change"): "Must provide at least one field to update (title or description)",
 }
 
@@ -39,7 +40,6 @@ FAILURES = {
 
 HINTS = {
     ("task_id", "*"): _LOOK,
-    ("*", "int_range"): _LOOK,
     ("user_id", "extra_forbidden"): "Leave user_id out: the user comes from the credential",
     ("cursor", "*"): "Pass on nextCursor of the answer before, or leave cursor out to begin",
 }

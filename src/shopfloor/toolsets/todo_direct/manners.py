@@ -11,12 +11,12 @@ from shopfloor.toolkit import Call, Json, Toolset
 ERRORS = {
     ("title", "missing"): "Title is required",
     ("title", "string_type"): "Title is required",
+    ("title", "int_range"): "Title is required",
     ("title", "string_too_short"): "Title is required",
     ("title", "string_too_long"): "Title must be 200 characters or less",
     ("description", "string_too_long"): "Description must be 1000 characters or less",
     ("task_id", "*"): "Invalid task ID",
     ("status", "*"): "Invalid status. Must be all, pending or completed",
-    ("*", "int_range"): "Invalid task ID",
     ("*", "nothing_to_change"): "At least title or description required",
 }
 
