@@ -26,12 +26,14 @@ setup: $(VENV)/.installed-dev
 
 serve: $(VENV)/.installed
 	@$(BIN)/shopfloor model install || true
+	@$(BIN)/python -m compileall -q src
 	@exec $(BIN)/shopfloor serve $(ARGS)
 
 demo: $(VENV)/.installed
 	@exec $(BIN)/shopfloor demo --open $(ARGS)
 
 test: setup system-packages clients
+	@$(BIN)/python -m compileall -q src tests
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-long: setup system-packages clients

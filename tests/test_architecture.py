@@ -65,6 +65,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "gateways": {
         *("jwt", "argon2", "prometheus_client", "pydantic_core", "tree_sitter"),
         *("numpy", "onnx", "onnxruntime", "safetensors", "tokenizers"),
+        *("inngest", "opentelemetry"),
     },
     "background": {"watchfiles"},
     "toolkit": {"pydantic", "pydantic_core"},
@@ -80,11 +81,11 @@ ONLY_IN: dict[str, set[str]] = {
     "agents": {"chat/model.py"},
     "openai": {"chat/model.py"},
     "argon2": {"gateways/passwords.py"},
-    "mcp": {"transports/mcp.py", "transports/stdio.py"},
+    "mcp": {"transports/mcp.py", "transports/exchange.py", "transports/stdio.py"},
     "textual": {"cli/screen.py"},
     "markdown_it": {"web/text.py"},
     "onnx": {"gateways/graph.py"},
-    "mcp_types": {"transports/mcp.py", "transports/stdio.py"},
+    "mcp_types": {"transports/mcp.py", "transports/exchange.py", "transports/stdio.py"},
     "acp": {"runner/acp.py"},
     "psycopg": {
         *("store/postgres.py", "store/postgres_connection.py", "store/postgres_values.py", "store/postgres_wire.py"),
@@ -94,6 +95,8 @@ ONLY_IN: dict[str, set[str]] = {
     "apsw": {"store/sqlite.py", "store/sqlite_connection.py", "store/sqlite_writer.py"},
     "uvicorn": {"transports/server.py"},
     "jwt": {"gateways/jwts.py"},
+    "inngest": {"gateways/outlets.py"},
+    "opentelemetry": {"gateways/traces.py"},
 }
 
 # Imports inside of functions, each with its reason.
@@ -109,6 +112,9 @@ LATE_IMPORTS = {
     ("gateways/model.py", "_build"): "the graph is built once in the life of a model cache",
     ("transports/http.py", "_make"): "a floor is ready before its first MCP client has come",
     ("gateways/arrays.py", "__getattr__"): "a floor is ready before anybody searches",
+    ("gateways/outlets.py", "_kit"): "Inngest's kit is heavy, and optional",
+    ("gateways/traces.py", "__init__"): "OpenTelemetry is heavy, and off by default",
+    ("gateways/traces.py", "_provider"): "its exporter is optional",
     ("gateways/embeddings.py", "_load"): "the model's runtime is heavy, and optional",
     ("cli/desk.py", "watch"): "the full screen is too much to load for any other command",
     ("cli/demo.py", "crew_files"): "only the demo needs the crew",
@@ -126,6 +132,8 @@ CATCH_ALLS = {
     "background/dispatcher.py": (2, "a broken subscriber must not stop the others"),
     "store/postgres.py": (3, "a lost transaction is told from a failed one; a thread must live"),
     "store/sqlite_writer.py": (3, "callers must be answered, and the thread must live"),
+    "gateways/logs.py": (1, "what cannot be said must not stop whoever said it"),
+    "gateways/outlets.py": (1, "whatever Inngest's kit comes up with, in our words"),
     "store/aside.py": (1, "it is raised where the outcome is awaited"),
     "store/listeners.py": (1, "a listener's failure is its own"),
     "runner/processes.py": (1, "a half started process is ended, and it is raised again"),
@@ -133,6 +141,7 @@ CATCH_ALLS = {
 
 # What may stand in the braces of an f-string that is SQL, besides constants of the module: never a caller's word.
 SAFE_IN_SQL = {
+    "_parameters(names)": "the names of parameters: name0, name1, …",
     "self._holds('number')": "that a task is within the scope, put together from constants",
     "self._holds('blocker')": "the same for another parameter",
     "parameter": "the name of a parameter, a constant in the code",

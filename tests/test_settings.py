@@ -71,6 +71,10 @@ def test_without_any_source_there_are_defaults(project):
         "embeddings_model": "text-embedding-3-small",
         "openai_base_url": "",
         "model_cache": settings.model_cache,
+        "webhooks": (),
+        "webhook_secret": "",
+        "inngest": False,
+        "traces": False,
         "log": "auto",
         "log_level": "info",
         "run": {},
@@ -326,3 +330,22 @@ def test_a_toolset_whose_caller_is_an_argument_is_not_served():
     with pytest.raises(BadSettings) as error:
         check_profile(Settings(profile="direct"), {"bench": Tools().toolset(), "direct": direct})
     assert error.value.message == "profile: 'direct' is not a toolset that can be served; there are bench"
+
+
+def test_web_hooks_are_addresses(project):
+    assert Settings(webhooks="http://a.example/x, https://b.example").webhooks == (
+        "http://a.example/x",
+        "https://b.example",
+    )
+    assert Settings(webhooks=["http://a.example", "http://a.example"]).webhooks == ("http://a.example",)
+    for bad in ("ftp://a.example", "a.example", "http://", "http://a.example /x"):
+        assert refused(webhooks=[bad]).startswith("webhooks: a web hook is an address that begins with http")
+    assert "hush" not in repr(Settings(webhook_secret="hush"))
+
+
+def test_inngest_needs_its_key(project, monkeypatch):
+    monkeypatch.delenv("INNGEST_EVENT_KEY", raising=False)
+    monkeypatch.delenv("INNGEST_DEV", raising=False)
+    assert refused(inngest=True) == "settings: inngest needs INNGEST_EVENT_KEY, or INNGEST_DEV for a dev server"
+    monkeypatch.setenv("INNGEST_EVENT_KEY", "key")
+    assert Settings(inngest=True).inngest

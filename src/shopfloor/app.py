@@ -11,11 +11,12 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
-from shopfloor.background import mailer, reconciler
-from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event
-from shopfloor.background.housekeeping import Housekeeper, chores
+from shopfloor.background import mailer, outlets, reconciler
+from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event, leave_orphans
+from shopfloor.background.housekeeping import Chore, Housekeeper, chores
 from shopfloor.background.indexer import Indexer
 from shopfloor.background.live import Live
 from shopfloor.background.wake import Wake
@@ -32,6 +33,7 @@ from shopfloor.gateways.grep import Grep
 from shopfloor.gateways.metrics import Metrics
 from shopfloor.gateways.resolve import Resolver
 from shopfloor.gateways.tokens import Issuer, UserTokens
+from shopfloor.gateways.traces import Traces
 from shopfloor.gateways.tree import Tree
 from shopfloor.gateways.vectors import Vectors
 from shopfloor.pipeline import compose
@@ -92,6 +94,7 @@ class Floor:
     identity: Identity
     user_tokens: UserTokens
     metrics: Metrics
+    traces: Traces | None
     wake: Wake
     live: Live
     dispatcher: Dispatcher
@@ -153,6 +156,8 @@ class Floor:
             self.works.store.flush()
         finally:
             self.works.store.close()
+            if self.traces is not None:
+                self.traces.stop()
 
     def interrupt(self) -> None:
         """Calls that wait give the answer of their deadline, now."""
@@ -335,11 +340,12 @@ def build(
 ) -> Floor:
     """A floor as the settings say, not yet started; with `only`, its doors open to that one principal."""
     toolsets = TOOLSETS if toolsets is None else toolsets
-    subscribers = SUBSCRIBERS if subscribers is None else subscribers
+    if subscribers is None:
+        subscribers = [*SUBSCRIBERS, *outlets.subscribers(settings.webhooks, settings.webhook_secret, settings.inngest)]
     check_profile(settings, toolsets)
     prepare_data_folder(settings)
     store = open_store(settings.database_url)
-    works = Works(store, clock.now, subscribers=by_event(subscribers), rules=_rules(settings))
+    works = Works(store, clock.now, subscribers=by_event(subscribers), rules=_rules(settings), heard=mailer.log_sent)
     works.workspace = works.write(lambda work: work.workspaces.ensure(settings.workspace, work.now), OPERATOR)
     works.root = str(settings.project)
     works.gateways |= project_gateways(settings)
@@ -351,10 +357,10 @@ def build(
         works,
         user_tokens,
         always_closed=issuer is not None or only is not None,
-        fresh_for=0 if store.engine == "sqlite" else 0.5,
         only=only,
     )
     dispatcher = Dispatcher(works, subscribers)
+    orphans = Chore("orphaned deliveries", 720, partial(leave_orphans, subscribers))
     metrics = Metrics(lambda: _gauges(works))
     store.on_batch(metrics.committed)
     works.gateways |= {Metrics: metrics, UserTokens: user_tokens}
@@ -365,10 +371,11 @@ def build(
         identity=identity,
         user_tokens=user_tokens,
         metrics=metrics,
+        traces=Traces() if settings.traces else None,
         wake=Wake(works),
         live=Live(works),
         dispatcher=dispatcher,
-        housekeeper=Housekeeper(works, [*chores(), *reconciler.chores()]),
+        housekeeper=Housekeeper(works, [*chores(), *reconciler.chores(), orphans]),
         indexer=Indexer(works),
         toolsets=toolsets,
         rights=rights,
@@ -383,9 +390,15 @@ def build(
 def _way(floor: Floor, sleep: Callable[[float], object]) -> Callable[[Call], Answer | Waiting]:
     """The way of a call: every step, in its order."""
     settings, works, metrics = floor.settings, floor.works, floor.metrics
+
+    def ended(call: Call, error: ShopfloorError | None) -> None:
+        _ended(metrics, call, error)
+        if floor.traces is not None:
+            _traced(floor.traces, call, error)
+
     return compose(
         [
-            refuse(clock.now, _began, lambda call, error: _ended(metrics, call, error)),
+            refuse(clock.now, _began, ended),
             identify(floor.identity),
             limit(
                 {**RATE_LIMITS, "begin_turn": settings.chat_turns, **settings.rate_limits},
@@ -527,6 +540,21 @@ def _ended(metrics: Metrics, call: Call, error: ShopfloorError | None) -> None:
                 "reference": spell_reference(call.reference),
             },
         )
+
+
+def _traced(traces: Traces, call: Call, error: ShopfloorError | None) -> None:
+    name = _counted_as(call)
+    facts = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": name,
+        "shopfloor.toolset": call.toolset.name,
+        "shopfloor.caller": (call.caller or call.actor or OPERATOR).key,
+        "shopfloor.door": call.door,
+        "shopfloor.reference": spell_reference(call.reference),
+        "shopfloor.retries": call.retries or None,
+        "error.type": error.code if error else None,
+    }
+    traces.span(f"execute_tool {name}", call.started, call.finished, call.trace, facts)
 
 
 def _counted_as(call: Call) -> str:

@@ -25,7 +25,8 @@ ShopfloorError                     INTERNAL_ERROR
 │   ├── StoreBusy
 │   ├── StoreUnreachable
 │   ├── CommitUnknown
-│   └── EmbeddingFailed
+│   ├── EmbeddingFailed
+│   └── Undelivered
 ├── StoreFailed                    INTERNAL_ERROR: the store said no for good
 │   └── StoreFull
 ├── AgentFailed                    INTERNAL_ERROR: the agent of a run died, hung or spoke nonsense
@@ -178,6 +179,12 @@ class EmbeddingFailed(Unavailable):
     """Failed to generate query embedding"""
 
     transient = False  # the gateway has tried again already
+
+
+class Undelivered(Unavailable):
+    """An event did not reach the other side."""
+
+    transient = False  # the dispatcher tries again, later and later
 
 
 class StoreFailed(ShopfloorError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +22,7 @@ CONFIG = "shopfloor.toml"
 DATA = ".shopfloor"
 PREFIX = "SHOPFLOOR_"
 CHAT_KEY = "OPENAI_API_KEY"
+INNGEST = ("INNGEST_EVENT_KEY", "INNGEST_DEV")
 
 Names = tuple[str, ...]
 
@@ -105,6 +107,10 @@ class Settings(BaseModel):
     model_cache: Path = Field(
         default_factory=lambda: _cache_home() / "shopfloor" / "models", description="Where the local model is kept."
     )
+    webhooks: Names = Field((), description="Addresses (http or https) that get every event as JSON.")
+    webhook_secret: str = Field("", repr=False, description="Signs what goes to web hooks.")
+    inngest: bool = Field(False, description="Send every event to Inngest, as its variables INNGEST_… say.")
+    traces: bool = Field(False, description="Send a span for each call over OTLP, as the variables OTEL_… say.")
     log: Literal["auto", "json", "pretty"] = Field("auto", description="How log lines look.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is worth a line.")
 
@@ -123,7 +129,9 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise BadSettings(_explained(error)) from None
 
-    @field_validator("profile", "allowed_hosts", "allowed_origins", "run_toolsets", "secret_names", mode="before")
+    @field_validator(
+        "profile", "allowed_hosts", "allowed_origins", "run_toolsets", "secret_names", "webhooks", mode="before"
+    )
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
@@ -140,10 +148,20 @@ class Settings(BaseModel):
             raise ValueError("a limit is 0 (none) or more calls a minute")
         return value
 
+    @field_validator("webhooks")
+    @classmethod
+    def _addresses(cls, value: Names) -> Names:
+        for address in value:
+            if not re.fullmatch(r"https?://[^\s/?#]+[^\s]*", address):
+                raise ValueError("a web hook is an address that begins with http:// or https://")
+        return tuple(dict.fromkeys(value))
+
     @model_validator(mode="after")
     def _together(self) -> Settings:
         if (self.issuer is None) != (self.jwks_url is None):
             raise ValueError("issuer and jwks_url go together: set both or none")
+        if self.inngest and not any(os.environ.get(name) for name in INNGEST):
+            raise ValueError(f"inngest needs {INNGEST[0]}, or {INNGEST[1]} for a dev server")
         return self
 
     @property

@@ -229,6 +229,8 @@ class Call:
     key: str | None = None
     session: str | None = None
     progress: Callable[[float, float | None, str | None], None] | None = None
+    trace: Mapping[str, str] = field(default_factory=dict)
+    """The span that the call belongs to, in the words of W3C Trace Context."""
     fault: ShopfloorError | None = None
     """What the door found wrong around the call: said behind the log, as every refusal is."""
     # Filled in on the way:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 
-from shopfloor.background.dispatcher import LEASE, TRIES, Dispatcher, Subscriber, by_event
-from shopfloor.domain.times import MINUTE, SECOND
+from shopfloor.background.dispatcher import LEASE, TRIES, Dispatcher, Subscriber, by_event, leave_orphans
+from shopfloor.domain.times import DAY, MINUTE, SECOND
 from shopfloor.errors import StoreBusy
 from tests.workbench import together, until
 
@@ -93,6 +94,19 @@ def test_a_subscriber_that_is_not_here_is_left_to_the_process_that_has_it(still,
     note(floor)
     assert Dispatcher(floor.floor.works, [ear()]).deliver_due() == 1
     assert deliveries(floor) == [(numbers(floor)[0], "elsewhere", 0, None)]
+
+
+def test_what_nobody_takes_any_more_is_left_to_a_person_after_a_day(still):
+    floor, _ = still(ear(), ear(name="gone"))
+    note(floor)
+    known = [ear()]
+    orphans = partial(leave_orphans, known)
+    assert floor.floor.administer(orphans) == 0
+    floor.pass_time(DAY + SECOND)
+    assert (floor.floor.administer(orphans), floor.floor.administer(orphans)) == (1, 0)
+    (dead,) = floor.floor.look(lambda work: work.outbox.dead(10))
+    assert (dead.subscriber, dead.error) == ("gone", "Nobody takes these any more")
+    assert Dispatcher(floor.floor.works, known).deliver_due() == 1
 
 
 def test_four_dispatchers_deliver_everything_exactly_once(still, opened):

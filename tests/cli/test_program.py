@@ -49,6 +49,13 @@ def test_the_script_and_the_module_are_the_same_program(run):
     assert module == (code, out.replace("Usage: shopfloor", "Usage: python -m shopfloor"), err)
 
 
+@pytest.mark.parametrize("program", [(SHOPFLOOR,), (sys.executable, "-m", "shopfloor")])
+def test_what_lies_in_the_project_is_never_run(run, tmp_path, program):
+    for name in ("queue", "json", "typer", "apsw", "pip"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('run by mistake')\n")
+    assert run("agent", "list", "--json", program=program)[::2] == (0, "")
+
+
 def test_help_loads_nothing_that_takes_its_time(run):
     script = (
         "import sys, shopfloor, shopfloor.cli\n"

@@ -84,7 +84,7 @@ def test_a_dead_letter_is_seen_and_tried_again(desk: Desk) -> None:
     desk.agent("builder", "mcp__system__log_decision", title="t", body="b")
     for _ in range(TRIES):
         floor.dispatcher.deliver_due()
-        desk.floor.execute("UPDATE delivery SET due_at = 0 WHERE dead_at IS NULL")
+        desk.floor.execute("UPDATE delivery SET due_at = due_at - 3600000000 WHERE dead_at IS NULL")
     letters = desk("dead_letters")["deadLetters"]
     assert [(letter["subscriber"], letter["error"]) for letter in letters] == [("test", "RuntimeError: nobody home")]
     assert desk("floor_overview")["deadLetters"] == 1

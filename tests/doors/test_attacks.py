@@ -6,6 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,8 +17,8 @@ import pytest
 from shopfloor.toolsets.factory.permissions import ADDITIONS
 from tests.doors import attacks
 from tests.doors.attacks import attack
-from tests.doors.server import ERAS, HTTP, Server, processor_seconds, request, resident, serving
-from tests.doors.team import DOORS, LOG_DECISION, STATUS, TYPES, Team
+from tests.doors.server import ERAS, HTTP, Server, processor_seconds, request, resident, serving, until
+from tests.doors.team import DOORS, LOG_DECISION, STATUS, TYPES, Reply, Team
 from tests.doors.wire import exchange
 
 LIMIT = 1024 * 1024
@@ -322,6 +323,34 @@ def test_rate_limits_hold_per_caller_and_tool(tmp_path: Path):
         assert team.ask("execute", "worker_b", STATUS).code is None
         assert team.ask("execute", "worker_a", LOG_DECISION, {"title": "t", "body": "b"}).code is None
         assert _limited(server) == [("agent:worker_a", 3)]
+
+
+A_MINUTE = {
+    "context_search": (30, {"query": "how a queue is chosen"}),
+    "read_file": (100, {"path": "queue.py"}),
+    "grep_codebase": (60, {"pattern": "queue"}),
+}
+
+
+@attack("LIM-01")
+def test_the_context_toolset_has_the_limits_of_its_contract(tmp_path: Path):
+    (tmp_path / "queue.py").write_text("def queue():\n    return []\n")
+    with serving(tmp_path, embeddings="off") as server:
+        team = Team(server, {"worker_a": server.agent("worker_a"), "worker_b": server.agent("worker_b")})
+        until(lambda: team.ask("execute", "worker_b", "context_search", A_MINUTE["context_search"][1]).code is None)
+
+        def used_up(tool: str) -> tuple[list[str | None], Reply]:
+            allowed, input = A_MINUTE[tool]
+            within = [team.ask("execute", "worker_a", tool, input).code for _ in range(allowed)]
+            return within, team.ask("execute", "worker_a", tool, input)
+
+        with ThreadPoolExecutor(len(A_MINUTE)) as hands:
+            used = list(zip(A_MINUTE, hands.map(used_up, A_MINUTE), strict=True))
+        for tool, (within, over) in used:
+            assert within == [None] * A_MINUTE[tool][0], tool
+            assert (over.status, over.code) == (429, "RATE_LIMITED")
+            assert 1 <= int(over.response.headers["retry-after"]) <= 60
+            assert team.ask("execute", "worker_b", tool, A_MINUTE[tool][1]).code is None
 
 
 def _limited(server: Server) -> list[tuple[object, ...]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import apsw
 import httpx2
@@ -14,7 +17,6 @@ import pytest
 
 from tests.doors.attacks import attack
 from tests.doors.server import ERAS, PATIENCE, Server, bearer, request, until
-from tests.doors.team import LOG_DECISION
 
 CLIENTS = 16
 DOORS = ("execute", "execute", *ERAS)
@@ -22,18 +24,63 @@ READY_SECONDS = 5.0  # what the contract says
 BUSY = 4  # how much slower a busy machine may be
 
 
-class Writers:
-    """Clients that write decisions, each under a key of its own, and send again what was not answered."""
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Something that is written under load: the call, how its answer names what it made, and where that is kept."""
 
-    def __init__(self, server: Server, token: str) -> None:
-        self.ledger: dict[str, str] = {}
+    tool: str
+    input: Callable[[str], dict[str, Any]]
+    id: Callable[[dict[str, Any]], str]
+    kept: str
+    """What is in the store: the key that it was written under, and what an answer calls it."""
+    by_user: bool = False
+
+
+KINDS = [
+    Kind(
+        "mcp__system__log_decision",
+        lambda key: {"title": key, "body": "Because of the load"},
+        lambda data: str(data["logId"]),
+        "SELECT decision, 'log-' || id FROM decision WHERE kind = 'manual'",
+    ),
+    Kind(
+        "mcp__mail__send",
+        lambda key: {"toHuman": True, "subject": key, "body": "There is load"},
+        lambda data: str(data["mailId"]),
+        "SELECT mail.subject, 'mail-' || mail.id FROM mail JOIN receipt ON receipt.mail = mail.id",
+    ),
+    Kind(
+        "add_task",
+        lambda key: {"title": key},
+        lambda data: str(data["task"]["id"]),
+        "SELECT title, CAST(number AS TEXT) FROM task",
+        by_user=True,
+    ),
+    Kind(
+        "record_discovery",
+        lambda key: {"type": "pattern", "content": key},
+        lambda data: str(data["id"]),
+        "SELECT content, 'discovery-' || id FROM discovery",
+    ),
+]
+
+
+class Writers:
+    """Clients that write, each time under a key of its own, and send again what was not answered."""
+
+    def __init__(self, server: Server, agent: str, user: str) -> None:
+        self.ledgers: list[dict[str, str]] = [{} for _ in KINDS]
         self.odd: list[str] = []
         self.resent = 0
         self._server = server
-        self._token = token
+        self._tokens = {False: agent, True: user}
         self._up = threading.Event()
         self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._write, args=(DOORS[n % 4],)) for n in range(CLIENTS)]
+        self._threads = [threading.Thread(target=self._write, args=(DOORS[n % 4], n // 4)) for n in range(CLIENTS)]
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(map(len, self.ledgers))
 
     def begin(self) -> None:
         self._up.set()
@@ -55,36 +102,38 @@ class Writers:
             thread.join(PATIENCE)
             assert not thread.is_alive()
 
-    def _write(self, door: str) -> None:
-        with httpx2.Client(headers=bearer(self._token), timeout=PATIENCE, verify=False) as http:
-            while not self._over.is_set():
-                key = uuid.uuid4().hex
-                self.ledger[key] = self._acknowledged(http, door, key)
+    def _write(self, door: str, begin: int) -> None:
+        with httpx2.Client(timeout=PATIENCE, verify=False) as http:
+            for number in itertools.count(begin):
+                if self._over.is_set():
+                    return
+                key, place = uuid.uuid4().hex, number % len(KINDS)
+                self.ledgers[place][key] = self._acknowledged(http, door, KINDS[place], key)
 
-    def _acknowledged(self, http: httpx2.Client, door: str, key: str) -> str:
+    def _acknowledged(self, http: httpx2.Client, door: str, kind: Kind, key: str) -> str:
         """The answer to one write, asked for until there is one."""
         while True:
             assert self._up.wait(PATIENCE)
             try:
-                reply = self._send(http, door, key)
+                reply = self._send(http, door, kind, key)
             except httpx2.TransportError:
                 self.resent += 1
                 continue
             answer = reply.json()
             if door != "execute":
                 answer = answer["result"]["structuredContent"]
-            if reply.status_code == 200 and answer["success"]:
-                return str(answer["data"]["logId"])
+            if reply.status_code == 200 and answer.get("success", True):
+                return kind.id(answer.get("data", answer))
             self.odd.append(reply.text)
 
-    def _send(self, http: httpx2.Client, door: str, key: str) -> httpx2.Response:
-        decision = {"title": key, "body": "Because of the load"}
+    def _send(self, http: httpx2.Client, door: str, kind: Kind, key: str) -> httpx2.Response:
+        shown = bearer(self._tokens[kind.by_user])
         if door == "execute":
-            body, headers = {"toolName": LOG_DECISION, "input": decision}, {"Idempotency-Key": key}
-            return http.post(f"{self._server.url}/mcp/execute", json=body, headers=headers)
-        params = {"name": LOG_DECISION, "arguments": decision, "_meta": {"shopfloor/idempotencyKey": key}}
+            body, headers = {"toolName": kind.tool, "input": kind.input(key)}, {"Idempotency-Key": key}
+            return http.post(f"{self._server.url}/mcp/execute", json=body, headers=shown | headers)
+        params = {"name": kind.tool, "arguments": kind.input(key), "_meta": {"shopfloor/idempotencyKey": key}}
         body, headers = request("tools/call", params, era=door)
-        return http.post(f"{self._server.url}/mcp", json=body, headers=headers)
+        return http.post(f"{self._server.url}/mcp", json=body, headers=shown | headers)
 
 
 @attack("DUR-01")
@@ -93,12 +142,12 @@ def test_nothing_acknowledged_is_lost_or_doubled(fresh: Callable[..., Server], k
     server = fresh(log_level="warning")
     chance, ready = random.Random(kills), []
     with server:
-        writers = Writers(server, server.agent("writer"))
+        writers = Writers(server, server.agent("writer"), server.user("owner"))
         server.stick_to_its_port()
         writers.begin()
         for _ in range(kills):
-            enough = len(writers.ledger) + chance.randint(1, 150)
-            until(lambda enough=enough: len(writers.ledger) >= enough)  # type: ignore[misc]
+            enough = writers.acknowledged + chance.randint(1, 150)
+            until(lambda enough=enough: writers.acknowledged >= enough)  # type: ignore[misc]
             with writers.interrupted():
                 server.kill()
                 ready.append(server.start())
@@ -109,7 +158,7 @@ def test_nothing_acknowledged_is_lost_or_doubled(fresh: Callable[..., Server], k
         check = apsw.Connection(str(server.data / "shopfloor.db")).execute("PRAGMA integrity_check").fetchall()
         assert check == [("ok",)]
     print(
-        f"{kills} kills on {'SQLite' if server.database is None else 'PostgreSQL'}: {len(writers.ledger)} writes"
+        f"{kills} kills on {'SQLite' if server.database is None else 'PostgreSQL'}: {writers.acknowledged} writes"
         f" acknowledged, {writers.resent} sent again; ready again after {sorted(ready)[kills // 2]:.2f} s,"
         f" at most {max(ready):.2f} s"
     )
@@ -119,10 +168,12 @@ def test_nothing_acknowledged_is_lost_or_doubled(fresh: Callable[..., Server], k
 
 def _compare(server: Server, writers: Writers) -> None:
     """The store holds what the clients were told, and each of it once, with its event and its rows in the log."""
-    kept = server.rows("SELECT decision, id FROM decision WHERE kind = 'manual'")
-    assert len(kept) == len(writers.ledger)
-    assert {title: f"log-{id}" for title, id in kept} == writers.ledger
-    assert server.count("event", "name = 'decision.logged'") == len(kept)
+    for kind, ledger in zip(KINDS, writers.ledgers, strict=True):
+        kept = server.rows(kind.kept)
+        assert len(kept) == len(ledger), kind.tool
+        assert dict(kept) == ledger
+    for name, ledger in zip(("decision.logged", "mail.sent"), writers.ledgers, strict=False):
+        assert server.count("event", f"name = '{name}'") == len(ledger)
     lonely = server.rows(
         "SELECT tool, reference FROM decision AS asked WHERE kind = 'invocation' AND process IS NULL AND NOT EXISTS"
         " (SELECT 1 FROM decision WHERE reference = asked.reference AND kind IN ('result', 'error'))"

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
+from shopfloor.domain.actors import OPERATOR
 from shopfloor.domain.mail import HUMAN, agent_party
+from shopfloor.errors import AgentNotFound
 from shopfloor.usecases import mail
 from tests.factory.team import Team
 
@@ -106,13 +110,25 @@ def test_each_recipient_is_an_event_with_exactly_the_promised_data(team):
     ]
 
 
-def test_the_event_is_logged_by_its_handler(team, caplog):
-    send(team, toAgentId="sup", subject="Need Help")
+def test_the_event_is_logged_once_the_mail_is_durable(team, caplog):
     with caplog.at_level("INFO", logger="shopfloor.mail"):
-        team.dispatch()
+        send(team, toAgentId="sup", subject="Need Help")
     (record,) = [record for record in caplog.records if record.name == "shopfloor.mail"]
     assert record.message == "mail.sent"
     assert (record.mailId, record.toAgentId, record.isForHuman) == ("mail-1", "sup", False)
+    assert team.look(lambda work: work.outbox.backlog()) == (0, 0)
+
+
+def test_a_mail_that_was_taken_back_is_not_logged(team, caplog):
+    def sent_and_refused(work):
+        with suppress(AgentNotFound), work.savepoint():
+            mail.send(work, [agent_party("sup")], "Never", "Never")
+            raise AgentNotFound
+        return work.told
+
+    with caplog.at_level("INFO", logger="shopfloor.mail"):
+        assert team.shop.floor.works.write(sent_and_refused, OPERATOR) == []
+    assert [record for record in caplog.records if record.name == "shopfloor.mail"] == []
 
 
 def test_sending_is_a_sign_of_life(team):

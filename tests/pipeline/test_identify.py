@@ -222,6 +222,14 @@ def test_the_operator_acts_as_any_agent_and_the_log_names_both(floor, builder):
 # --- what is remembered ---
 
 
+def test_on_one_file_what_another_process_revokes_is_refused_at_once_though_nobody_listens(opened):
+    here, there = [opened(started=False, settings={"database": ""}) for _ in range(2)]
+    token = there.hire("builder", "WORKER", with_token=True)[1]
+    assert who(here, token) == "builder"
+    there.revoke_token(token.split("_")[1])
+    assert who(here, token) == NOT_VALID
+
+
 def test_what_another_process_revokes_is_refused_within_a_second(floor, opened, builder):
     other = opened()
     assert who(floor, builder) == "builder"

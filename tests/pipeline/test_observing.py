@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
+from typing import Any
 
 import pytest
 
@@ -78,6 +80,36 @@ def test_whatever_is_sent_stays_on_one_line_and_cannot_steer_the_terminal(floor,
     floor.ask("no\x1b[2J\nsuch", input)
     assert len(read()) == 2
     assert "".join(read()).isprintable()
+
+
+def test_on_an_event_loop_the_lines_of_one_turn_are_written_together_and_in_order(lines, monkeypatch):
+    written = lines()
+    handler: Any = logging.getLogger().handlers[0]
+    writes = []
+    monkeypatch.setattr(handler.stream, "flush", lambda: writes.append(len(written())))
+    log = logging.getLogger("shopfloor.test")
+
+    async def turns():
+        for number in range(3):
+            log.info("line %s", number)
+        assert writes == []
+        await asyncio.sleep(0)
+        assert writes == [3]
+        log.info("line 3")
+        log.warning("line 4")
+        assert writes == [3, 5]  # what may matter waits for nothing
+
+    asyncio.run(turns())
+    log.info("line 5")
+    assert writes == [3, 5, 6]
+    assert [json.loads(line)["message"] for line in written()] == [f"line {number}" for number in range(6)]
+
+
+def test_a_log_that_nobody_reads_any_more_stops_nobody(lines):
+    lines()
+    handler: Any = logging.getLogger().handlers[0]
+    handler.stream.close()
+    logging.getLogger("shopfloor.test").info("said to nobody")
 
 
 def test_below_the_level_nothing_is_written(floor, lines):

@@ -50,6 +50,21 @@ def test_waiting_writes_share_one_commit(sqlite):
     assert sizes == [1, 10]
 
 
+def test_every_process_on_the_file_sees_that_credentials_changed_before_whoever_changed_them_is_answered(
+    sqlite, tmp_path
+):
+    other = open_store(f"sqlite://{tmp_path}/floor.db", migrations=MIGRATIONS)
+    try:
+        first = other.epoch()
+        sqlite.write(lambda connection: connection.hint("mail:human"))
+        assert other.epoch() == first
+        sqlite.write(lambda connection: connection.hint("token"))
+        assert other.epoch() == sqlite.epoch() != first
+    finally:
+        other.close()
+    assert other.epoch() is None
+
+
 def test_a_batch_is_bounded(sqlite):
     sizes: list[int] = []
     sqlite.on_batch(sizes.append)
@@ -190,7 +205,7 @@ def test_the_log_stays_short_and_is_gone_at_the_end(sqlite, tmp_path, monkeypatc
     assert sqlite.gauges()["wal_bytes"] < 100 * 4200
     assert sqlite.gauges()["database_bytes"] > 100 * 8000
     sqlite.close()
-    assert [path.name for path in tmp_path.iterdir()] == ["floor.db"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["floor.db", "floor.db-epoch"]
 
 
 def test_an_open_reader_does_not_stop_writers(sqlite, monkeypatch):
@@ -221,7 +236,7 @@ def test_the_file_is_for_its_owner_only(tmp_path):
         os.umask(old)
     store.write(bump)
     files = list((tmp_path / "data").iterdir())
-    assert {file.name for file in files} == {"floor.db", "floor.db-wal", "floor.db-shm"}
+    assert {file.name for file in files} == {"floor.db", "floor.db-wal", "floor.db-shm", "floor.db-epoch"}
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     store.close()
 

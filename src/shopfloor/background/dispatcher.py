@@ -11,10 +11,12 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, repeat
 
 from shopfloor.domain.actors import OPERATOR
 from shopfloor.domain.events import Told
-from shopfloor.domain.times import MINUTE, SECOND
+from shopfloor.domain.times import DAY, MINUTE, SECOND
 from shopfloor.errors import ShopfloorError
 from shopfloor.repositories.outbox import Delivery
 from shopfloor.repositories.work import Work, Works
@@ -25,6 +27,8 @@ LEASE = MINUTE
 BATCH = 100
 OUTSIDE_BATCH = 5  # one after the other within a lease
 _POLL = 5.0
+_OUTSIDE_PATIENCE = 0.5
+"""Seconds that the end waits for whoever is outside; what was not struck out by then is sent again."""
 
 _log = logging.getLogger("shopfloor.dispatcher")
 
@@ -48,68 +52,90 @@ def by_event(subscribers: Sequence[Subscriber]) -> dict[str, tuple[str, ...]]:
     return names
 
 
+def leave_orphans(subscribers: Sequence[Subscriber], work: Work) -> int:
+    """How many deliveries were given up because what they were for is no longer set up."""
+    return work.outbox.give_up([subscriber.name for subscriber in subscribers], work.now - DAY, work.now, BATCH)
+
+
 class Dispatcher:
-    """One thread that delivers; any number of processes may have one."""
+    """One thread that delivers inside the store, and one for each subscriber outside, so that a slow one holds up
+    nobody. Any number of processes may have a dispatcher."""
 
     def __init__(self, works: Works, subscribers: Sequence[Subscriber], backoff: int = SECOND) -> None:
         self._works = works
         self._subscribers: Mapping[str, Subscriber] = {subscriber.name: subscriber for subscriber in subscribers}
         self._backoff = backoff
-        self._stirred = threading.Event()
+        outside = [name for name, subscriber in self._subscribers.items() if subscriber.outside]
+        self._rounds: list[Callable[[], int]] = [self._deliver_inside]
+        self._rounds += [partial(self._deliver_outside, name) for name in outside]
+        self._stirred = [threading.Event() for _ in self._rounds]
         self._stopping = False
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
         self._unlisten: Callable[[], None] = lambda: None
 
     @property
     def running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return bool(self._threads) and all(thread.is_alive() for thread in self._threads)
 
     def start(self) -> None:
         self._unlisten = self._works.store.listen(self._heard)
-        self._thread = threading.Thread(target=self._run, name="shopfloor-dispatcher", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, args=round, name="shopfloor-dispatcher", daemon=True)
+            for round in zip(self._rounds, self._stirred, strict=True)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         self._stopping = True
         self._unlisten()
-        self._stirred.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._stir()
+        for thread, patience in zip(self._threads, chain([None], repeat(_OUTSIDE_PATIENCE)), strict=False):
+            thread.join(patience)
 
     def _heard(self, topics: frozenset[str]) -> None:
         if not topics or TOPIC in topics:
-            self._stirred.set()
+            self._stir()
 
-    def _run(self) -> None:
+    def _stir(self) -> None:
+        for stirred in self._stirred:
+            stirred.set()
+
+    def _run(self, deliver: Callable[[], int], stirred: threading.Event) -> None:
         while not self._stopping:
-            self._stirred.clear()
+            stirred.clear()
             try:
-                busy = self.deliver_due() > 0
+                busy = deliver() > 0
             except ShopfloorError as error:
                 _log.warning("deliveries wait: %s", error)
                 busy = False
             if not busy:
-                self._stirred.wait(_POLL)
+                stirred.wait(_POLL)
 
     def deliver_due(self) -> int:
         """How many deliveries were due and have been seen to."""
-        if not self._works.read(lambda work: work.outbox.any_due(work.now), OPERATOR):
-            return 0
-        seen = self._works.write(self._deliver_inside, OPERATOR)
-        leased = self._works.write(self._lease_outside, OPERATOR) if self._have_outside else []
+        return sum(deliver() for deliver in self._rounds)
+
+    def _deliver_inside(self) -> int:
+        return self._works.write(self._hand_over, OPERATOR) if self._any_due(self._inside) else 0
+
+    def _deliver_outside(self, name: str) -> int:
+        leased = self._works.write(partial(self._lease, name), OPERATOR) if self._any_due([name]) else []
         for delivery in leased:
-            self._deliver_outside(delivery)
-        return seen + len(leased)
+            if self._stopping:
+                break  # its lease ends, and it is taken again
+            self._send(delivery)
+        return len(leased)
 
     @property
-    def _have_outside(self) -> bool:
-        return any(subscriber.outside for subscriber in self._subscribers.values())
+    def _inside(self) -> list[str]:
+        return [name for name, subscriber in self._subscribers.items() if subscriber.inside]
 
-    def _names(self, *, inside: bool) -> list[str]:
-        return [name for name, subscriber in self._subscribers.items() if (subscriber.inside is not None) == inside]
+    def _any_due(self, names: Sequence[str]) -> bool:
+        return self._works.read(lambda work: work.outbox.any_due(names, work.now), OPERATOR)
 
-    def _deliver_inside(self, work: Work) -> int:
-        due = work.outbox.due(self._names(inside=True), BATCH, work.now)
+    def _hand_over(self, work: Work) -> int:
+        due = work.outbox.due(self._inside, BATCH, work.now)
         for delivery in due:
             handler = self._subscribers[delivery.subscriber].inside
             assert handler is not None
@@ -125,10 +151,10 @@ class Dispatcher:
                 self._postpone(work, delivery, error)
         return len(due)
 
-    def _lease_outside(self, work: Work) -> list[Delivery]:
-        return work.outbox.lease(self._names(inside=False), OUTSIDE_BATCH, work.now + LEASE, work.now)
+    def _lease(self, name: str, work: Work) -> list[Delivery]:
+        return work.outbox.lease([name], OUTSIDE_BATCH, work.now + LEASE, work.now)
 
-    def _deliver_outside(self, delivery: Delivery) -> None:
+    def _send(self, delivery: Delivery) -> None:
         handler = self._subscribers[delivery.subscriber].outside
         assert handler is not None
         try:

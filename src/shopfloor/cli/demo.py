@@ -89,7 +89,7 @@ def register(app: typer.Typer) -> None:
 def _serving(floor: Settings) -> Iterator[subprocess.Popen[str]]:
     arguments = ["serve", "--project", str(floor.project), "--port", str(floor.port), "--log-level", "warning"]
     server = subprocess.Popen(  # nosec B603: this very program
-        [sys.executable, "-m", "shopfloor", *arguments], stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-P", "-m", "shopfloor", *arguments], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
         yield server
@@ -122,7 +122,7 @@ def _crew(floor: Settings, url: str, seconds: int) -> Iterator[list[subprocess.P
         keys.append(("user", "customer", shopfloor.add_user("customer")[1]))
     crew = [
         subprocess.Popen(  # nosec B603: this very program
-            [sys.executable, "-m", "shopfloor.cli.crew", role, url, name, str(seconds)],
+            [sys.executable, "-P", "-m", "shopfloor.cli.crew", role, url, name, str(seconds)],
             env={**os.environ, KEY: key or ""},
         )
         for role, name, key in keys
@@ -141,7 +141,7 @@ def _trouble(floor: Settings, url: str) -> None:
         _, key = shopfloor.hire(CRASHER, "WORKER", None, with_token=True)
         for _ in range(3):
             subprocess.run(  # nosec B603: this very program
-                [sys.executable, "-m", "shopfloor.cli.crew", "crasher", url, CRASHER, "1"],
+                [sys.executable, "-P", "-m", "shopfloor.cli.crew", "crasher", url, CRASHER, "1"],
                 env={**os.environ, KEY: key or ""},
                 check=False,
             )
@@ -155,7 +155,7 @@ def _loop(floor: Settings) -> Iterator[None]:
     agent = f"{shlex.quote(sys.executable)} -m shopfloor.cli.night"
     arguments = ["run", "--spec", str(floor.project / "SPEC.md"), "--name", "night", "--agent", agent, "--headless"]
     run = subprocess.Popen(  # nosec B603: this very program
-        [sys.executable, "-m", "shopfloor", *arguments, "--project", str(floor.project)],
+        [sys.executable, "-P", "-m", "shopfloor", *arguments, "--project", str(floor.project)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

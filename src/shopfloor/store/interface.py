@@ -57,6 +57,9 @@ class Store(Protocol):
     def listen(self, callback: Callback) -> Callable[[], None]:
         """The function that ends the listening. An empty set of topics means: look, anything may have changed."""
 
+    def epoch(self) -> int | None:
+        """A number that is another one once credentials have changed, in whatever process; None where nobody can tell."""
+
     def gauges(self) -> dict[str, float]:
         """Figures for the metrics page."""
 

@@ -116,6 +116,9 @@ class PostgresStore:
         self._listening.start()
         return end
 
+    def epoch(self) -> int | None:
+        return None  # replicas hear of changes, and ask again soon
+
     def gauges(self) -> dict[str, float]:
         stats = self._pool.get_stats()
         return {

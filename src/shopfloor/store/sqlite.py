@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import apsw
 
 from shopfloor.errors import StartRefused, StoreUnreachable
+from shopfloor.store.epoch import Epoch
 from shopfloor.store.interface import Callback, Connection, Engine
 from shopfloor.store.listeners import guarded
 from shopfloor.store.migrate import CURRENT, Migration, missing
@@ -54,7 +55,8 @@ class SqliteStore:
         self._raw = _open_writer(path, durable=self._folder is None, migrations=migrations)
         self._readers: list[apsw.Connection] = []
         self._closed = False
-        self._writer = SqliteWriter(self._raw)
+        self._epoch = _epoch(path)
+        self._writer = SqliteWriter(self._raw, self._epoch)
         self._jobs = self._writer.jobs
 
     def write(self, fn: Callable[[Connection], T]) -> T:
@@ -87,6 +89,9 @@ class SqliteStore:
         self._jobs.wake()
         return end
 
+    def epoch(self) -> int | None:
+        return None if self._closed else self._epoch.now
+
     def gauges(self) -> dict[str, float]:
         return {
             "queue_depth": len(self._jobs),
@@ -115,6 +120,7 @@ class SqliteStore:
         with suppress(apsw.Error):
             self._raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self._raw.close()
+        self._epoch.close()
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -131,6 +137,13 @@ class SqliteStore:
             raw.close()
         else:
             self._readers.append(raw)
+
+
+def _epoch(path: Path) -> Epoch:
+    try:
+        return Epoch(Path(f"{path}-epoch"))
+    except OSError as error:
+        raise StoreUnreachable(f"The file {path}-epoch cannot be made: {error.strerror}.") from error
 
 
 def sqlite_schema_version(path: Path) -> int:

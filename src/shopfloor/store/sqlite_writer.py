@@ -12,6 +12,7 @@ from threading import Thread, get_ident
 import apsw
 
 from shopfloor.errors import StoreFailed
+from shopfloor.store.epoch import TOPIC, Epoch
 from shopfloor.store.jobs import Job, Jobs, answer, log_failures
 from shopfloor.store.listeners import LOOK, Listeners
 from shopfloor.store.sqlite_connection import SqliteConnection, translated
@@ -25,7 +26,7 @@ _log = logging.getLogger("shopfloor.store")
 
 
 class SqliteWriter:
-    def __init__(self, raw: apsw.Connection) -> None:
+    def __init__(self, raw: apsw.Connection, epoch: Epoch) -> None:
         self.jobs = Jobs()
         self.listeners = Listeners()
         self.observers: tuple[Callable[[int], None], ...] = ()
@@ -33,6 +34,7 @@ class SqliteWriter:
         self.writes = 0
         self.wal_pages = 0
         self._raw = raw
+        self._epoch = epoch
         self._run = raw.cursor().execute
         self._sizes: list[int] = []
         self._checkpointed = 0
@@ -66,6 +68,8 @@ class SqliteWriter:
             self._undo()
             for job in batch:
                 job.error = job.error or _own(error)
+        if any(TOPIC in job.topics for job in batch):
+            self._epoch.change()
         answer(batch)
         log_failures(batch)
         self._publish(batch)

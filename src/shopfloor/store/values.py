@@ -12,6 +12,22 @@ _HIGHEST = 2**63 - 1
 
 def check(params: dict[str, Any]) -> dict[str, Any]:
     """The same parameters, if every engine can store them."""
+    for value in params.values():
+        kind = type(value)
+        if kind is str:
+            if "\0" in value or not value.isascii():
+                break
+        elif kind is int:
+            if not _LOWEST <= value <= _HIGHEST:
+                break
+        elif value is not None:
+            break
+    else:  # nearly always
+        return params
+    return _checked(params)
+
+
+def _checked(params: dict[str, Any]) -> dict[str, Any]:
     for name, value in params.items():
         if isinstance(value, str):
             _check_text(name, value)

@@ -11,6 +11,7 @@ from shopfloor.app import Floor
 from shopfloor.errors import Unauthenticated
 from shopfloor.toolkit import Credential
 
+TRACE = ("traceparent", "tracestate")
 METADATA = "/.well-known/oauth-protected-resource"
 
 
@@ -33,6 +34,14 @@ async def authenticate(floor: Floor, headers: Headers) -> Credential:
     else:
         actor = await asyncio.get_running_loop().run_in_executor(None, floor.identity.authenticate, credential)
     return Credential(token=credential.token, trusted=actor)
+
+
+def trace_of(floor: Floor, *sent: Mapping[str, str]) -> dict[str, str]:
+    """The span that a request belongs to, where traces are kept; the first that names one counts."""
+    if floor.traces is None:
+        return {}
+    named = next((headers for headers in sent if isinstance(headers.get(TRACE[0]), str)), {})
+    return {name: named[name] for name in TRACE if isinstance(named.get(name), str)}
 
 
 def challenge(floor: Floor, base_url: str, sent: Mapping[str, str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ from shopfloor.errors import (
     WrongState,
 )
 from shopfloor.toolkit import Answer, Call, Credential, Toolset, enveloped
-from shopfloor.transports.auth import authenticate, challenge
+from shopfloor.transports.auth import authenticate, challenge, trace_of
 from shopfloor.transports.bodies import parse, read_body
 from shopfloor.transports.waiting import answered
 
@@ -77,6 +77,7 @@ class Execute:
             credential=credential,
             door="execute",
             session=headers.get("mcp-session-id"),
+            trace=trace_of(self._floor, headers),
         )
         try:
             call.claim, call.key = _around(headers, body)

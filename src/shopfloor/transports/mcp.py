@@ -30,7 +30,8 @@ from starlette.types import Message, Receive, Scope, Send
 from shopfloor.app import Floor
 from shopfloor.errors import InvalidInput, NotFound, ShopfloorError, Unauthenticated
 from shopfloor.toolkit import Answer, Call, Credential, Resource, Tool, Toolset
-from shopfloor.transports.auth import authenticate, challenge
+from shopfloor.transports import exchange
+from shopfloor.transports.auth import authenticate, challenge, trace_of
 from shopfloor.transports.bodies import read_body, too_deep
 from shopfloor.transports.execute import one_key, retry_after
 from shopfloor.transports.gate import BODY_LIMIT
@@ -74,6 +75,7 @@ def server(floor: Floor, toolsets: Sequence[Toolset], door: str, credential: Cre
             door=door,
             session=_session(context),
             progress=progress,
+            trace=trace_of(floor, meta, context.request.headers if context.request else {}),
         )
         try:
             call.key = _key(context, meta)
@@ -157,6 +159,7 @@ class Endpoint:
 
     def __init__(self, floor: Floor, server: Server[Any]) -> None:
         self._floor = floor
+        self._server = server
         self._plain = _manager(server, json_response=True)
         self._streaming = _manager(server, json_response=False)
 
@@ -184,9 +187,13 @@ class Endpoint:
             await _protocol_error(400, -32600, "JSON must not nest deeper than 64 levels")(scope, receive, send)
             return
         _strip_spaces(scope)
+        sending = _with_headers(scope, send)
+        call = exchange.plain_call(self._server, Headers(scope=scope), body)
+        if call is not None and await exchange.answer(self._server, call, scope, receive, sending):
+            return
         streams = b'"progressToken"' in body and "text/event-stream" in headers.get("accept", "")
         manager = self._streaming if streams else self._plain
-        await manager.handle_request(scope, _replayed(body, receive), _with_headers(scope, send))
+        await manager.handle_request(scope, _replayed(body, receive), sending)
 
     async def _refuse(
         self, error: ShopfloorError, headers: Headers, scope: Scope, receive: Receive, send: Send

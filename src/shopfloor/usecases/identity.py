@@ -14,13 +14,14 @@ _INVALID = "The token is not valid, has expired or was revoked"
 _RENEW = "Ask the operator for a new one: shopfloor token issue"
 
 
-def recognise(work: Work, presented: Presented) -> Principal:
-    """The principal that a checked token stands for, if it still counts."""
+def recognise(work: Work, presented: Presented) -> tuple[Principal, int | None]:
+    """The principal that a checked token stands for, if it still counts, and until when it does."""
     if presented.id is not None:
-        return _principal(work, presented.kind, _checked(work, presented, presented.id).owner)
+        token = _checked(work, presented, presented.id)
+        return _principal(work, presented.kind, token.owner), token.expires_at
     if presented.expires_at is not None and presented.expires_at <= work.now:
         raise Unauthenticated(_INVALID, hint=_RENEW)
-    return _user(work, presented.owner or "", foreign=True)
+    return _user(work, presented.owner or "", foreign=True), presented.expires_at
 
 
 def _checked(work: Work, presented: Presented, id: str) -> Token:
