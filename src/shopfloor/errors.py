@@ -184,8 +184,6 @@ class EmbeddingFailed(Unavailable):
 class Undelivered(Unavailable):
     """An event did not reach the other side."""
 
-    transient = False  # the dispatcher tries again, later and later
-
 
 class StoreFailed(ShopfloorError):
     """The store failed."""
