@@ -6,7 +6,8 @@ import asyncio
 import json
 import logging
 import sys
-from contextlib import nullcontext
+import threading
+from collections import deque
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -33,18 +34,25 @@ def set_up(style: str, level: str, stream: TextIO | None = None) -> None:
 
 
 class _Lines(logging.StreamHandler[TextIO]):
-    """Writes lines as they come; on an event loop, those of one turn together, for each writing lets go of the
-    interpreter, and under load somebody else takes it."""
+    """Writes lines as they come, and lets nobody wait for it: who finds somebody writing leaves the line to them, and
+    on an event loop those of one turn go together. Each writing lets go of the interpreter, and under load somebody
+    else takes it."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
-        self._waiting: list[str] = []
+        self._waiting: deque[str] = deque()
+        self._writing = threading.Lock()
+
+    def createLock(self) -> None:  # noqa: N802 - the standard library's name
+        self.lock = None
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._waiting.append(self.format(record))
+            line = self.format(record)
         except Exception:  # noqa: BLE001 - as every handler of the standard library
             self.handleError(record)
+            return
+        self._waiting.append(line)
         loop = asyncio._get_running_loop()
         if loop is None or record.levelno >= logging.WARNING:
             self.flush()
@@ -52,16 +60,15 @@ class _Lines(logging.StreamHandler[TextIO]):
             loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        with self.lock or nullcontext():
-            if not self._waiting:
-                return
-            text = "".join(f"{line}{self.terminator}" for line in self._waiting)
-            self._waiting.clear()
+        while self._waiting and self._writing.acquire(blocking=False):
             try:
-                self.stream.write(text)
+                lines = [self._waiting.popleft() for _ in range(len(self._waiting))]
+                self.stream.write("".join(f"{line}{self.terminator}" for line in lines))
                 self.stream.flush()
             except (OSError, ValueError):  # nobody reads it any more
                 pass
+            finally:
+                self._writing.release()
 
 
 class _JsonLines(logging.Formatter):

@@ -20,7 +20,8 @@ from shopfloor.store.migrate import CURRENT, Migration, missing
 from shopfloor.store.sqlite_connection import SqliteConnection, translated
 from shopfloor.store.sqlite_writer import BUSY_MS, SqliteWriter
 
-IDLE_READERS = 8
+IDLE_READERS = 64
+"""Kept for the next reader: to open one costs as much as a whole call, and a floor has as many under way."""
 STATEMENTS = 500
 VERSION_TABLE = """
 CREATE TABLE IF NOT EXISTS schema_version (
