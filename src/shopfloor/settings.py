@@ -36,7 +36,7 @@ SECRET_NAMES: Names = (
 class Hook(BaseModel):
     """A command that runs at a moment of a run, as an argument vector."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     command: tuple[str, ...] = Field(min_length=1)
     seconds: float = Field(60.0, gt=0)
@@ -46,7 +46,7 @@ class Hook(BaseModel):
 class PermissionRule(BaseModel):
     """What to answer when the agent of a run asks for a kind of deed, on paths that fit a pattern."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     kind: str = "*"
     path: str | None = None
@@ -59,7 +59,7 @@ Moment = Literal["session_start", "pre_iteration", "post_iteration", "on_task_co
 class Settings(BaseModel):
     """Everything that can be set; docs/settings.md is tested to name each."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     project: Path = Field(Path(), description="The project root: what agents work on.")
     data: Path = Field(Path(DATA), description="The data folder; a relative one lies in the project root.")

@@ -36,7 +36,7 @@ Command = Annotated[tuple[str, ...], BeforeValidator(read_command), Field(min_le
 class RunOptions(BaseModel):
     """The options of `shopfloor run`; each is also a key of the table [run] in shopfloor.toml."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     agent: Command | None = Field(None, description="The agent's command, which speaks ACP: 'opencode acp'.")
     verify: tuple[Command, ...] = Field((), description="A command that must pass before the run is done; repeatable.")
