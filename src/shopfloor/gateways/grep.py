@@ -52,7 +52,10 @@ _FIXED = (
     "--no-follow",
 )
 _IGNORING = re.compile(rb": ignoring (\./.+?): Ignore\(IgnoreMatch\(")
-_SEARCH = ("--json", "--crlf", "--encoding=none", "--engine=default", "--regex-size-limit=32M", "--dfa-size-limit=64M")
+_SEARCH = (
+    *("--json", "--crlf", "--encoding=none", "--engine=default", "--regex-size-limit=32M", "--dfa-size-limit=64M"),
+    f"--max-count={MATCHES}",  # in each file: what it says of one comes at once, when it has done with it
+)
 
 
 @dataclass(slots=True)
