@@ -52,6 +52,7 @@ docs: setup
 	@$(BIN)/shopfloor tools --markdown > docs/tools.md
 
 bench: setup system-packages
+	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python -m bench $(ARGS)
 
 clients: tests/clients/node_modules/.installed
