@@ -11,12 +11,11 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
 from shopfloor.background import mailer, outlets, reconciler
-from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event, leave_orphans
-from shopfloor.background.housekeeping import Chore, Housekeeper, chores
+from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event
+from shopfloor.background.housekeeping import Housekeeper, chores
 from shopfloor.background.indexer import Indexer
 from shopfloor.background.live import Live
 from shopfloor.background.wake import Wake
@@ -73,10 +72,10 @@ RATE_LIMITS: dict[str, int] = {"context_search": 30, "read_file": 100, "grep_cod
 SUBSCRIBERS: Sequence[Subscriber] = mailer.subscribers()
 READERS = 4
 
-now = clock.now
-
 LOADING = threading.Lock()
 """Held by whoever loads a heavy kit on a thread: of two that import each other, both could be found half loaded."""
+
+now = clock.now
 topic_of = todos.topic_of
 
 T = TypeVar("T")
@@ -360,7 +359,6 @@ def build(
         only=only,
     )
     dispatcher = Dispatcher(works, subscribers)
-    orphans = Chore("orphaned deliveries", 720, partial(leave_orphans, subscribers))
     metrics = Metrics(lambda: _gauges(works))
     store.on_batch(metrics.committed)
     works.gateways |= {Metrics: metrics, UserTokens: user_tokens}
@@ -375,7 +373,9 @@ def build(
         wake=Wake(works),
         live=Live(works),
         dispatcher=dispatcher,
-        housekeeper=Housekeeper(works, [*chores(), *reconciler.chores(), orphans]),
+        housekeeper=Housekeeper(
+            works, [*chores([subscriber.name for subscriber in subscribers]), *reconciler.chores()]
+        ),
         indexer=Indexer(works),
         toolsets=toolsets,
         rights=rights,
@@ -525,13 +525,12 @@ def _ended(metrics: Metrics, call: Call, error: ShopfloorError | None) -> None:
         metrics.was_slow(name)
         _calls.warning("call was slow", extra={"tool": name, "ms": round(duration / 1000), "limit": slow_after * 1000})
     if _calls.isEnabledFor(logging.INFO):
-        caller = call.caller or call.actor
         _calls.info(
             "call ended",
             extra={
                 "tool": call.name,
                 "toolset": call.toolset.name,
-                "caller": None if caller is None else caller.key,
+                "caller": _calling(call),
                 "session": call.session,
                 "success": error is None,
                 "code": error.code if error else None,
@@ -548,13 +547,19 @@ def _traced(traces: Traces, call: Call, error: ShopfloorError | None) -> None:
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": name,
         "shopfloor.toolset": call.toolset.name,
-        "shopfloor.caller": (call.caller or call.actor or OPERATOR).key,
+        "shopfloor.caller": _calling(call),
         "shopfloor.door": call.door,
         "shopfloor.reference": spell_reference(call.reference),
         "shopfloor.retries": call.retries or None,
         "error.type": error.code if error else None,
     }
     traces.span(f"execute_tool {name}", call.started, call.finished, call.trace, facts)
+
+
+def _calling(call: Call) -> str | None:
+    """As whom the call was made; nobody, when that was not found out."""
+    caller = call.caller or call.actor
+    return None if caller is None else caller.key
 
 
 def _counted_as(call: Call) -> str:

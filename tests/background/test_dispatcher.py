@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from functools import partial
 
 import pytest
 
-from shopfloor.background.dispatcher import LEASE, TRIES, Dispatcher, Subscriber, by_event, leave_orphans
+from shopfloor.background.dispatcher import LEASE, TRIES, Dispatcher, Subscriber, by_event
+from shopfloor.background.housekeeping import chores
 from shopfloor.domain.times import DAY, MINUTE, SECOND
 from shopfloor.errors import StoreBusy
 from tests.workbench import together, until
@@ -99,14 +99,13 @@ def test_a_subscriber_that_is_not_here_is_left_to_the_process_that_has_it(still,
 def test_what_nobody_takes_any_more_is_left_to_a_person_after_a_day(still):
     floor, _ = still(ear(), ear(name="gone"))
     note(floor)
-    known = [ear()]
-    orphans = partial(leave_orphans, known)
+    (orphans,) = [chore.do for chore in chores(["ear"]) if chore.name == "orphaned deliveries"]
     assert floor.floor.administer(orphans) == 0
     floor.pass_time(DAY + SECOND)
     assert (floor.floor.administer(orphans), floor.floor.administer(orphans)) == (1, 0)
     (dead,) = floor.floor.look(lambda work: work.outbox.dead(10))
     assert (dead.subscriber, dead.error) == ("gone", "Nobody takes these any more")
-    assert Dispatcher(floor.floor.works, known).deliver_due() == 1
+    assert Dispatcher(floor.floor.works, [ear()]).deliver_due() == 1
 
 
 def test_four_dispatchers_deliver_everything_exactly_once(still, opened):

@@ -16,7 +16,7 @@ from itertools import chain, repeat
 
 from shopfloor.domain.actors import OPERATOR
 from shopfloor.domain.events import Told
-from shopfloor.domain.times import DAY, MINUTE, SECOND
+from shopfloor.domain.times import MINUTE, SECOND
 from shopfloor.errors import ShopfloorError
 from shopfloor.repositories.outbox import Delivery
 from shopfloor.repositories.work import Work, Works
@@ -50,11 +50,6 @@ def by_event(subscribers: Sequence[Subscriber]) -> dict[str, tuple[str, ...]]:
         for event in subscriber.events:
             names[event] = (*names.get(event, ()), subscriber.name)
     return names
-
-
-def leave_orphans(subscribers: Sequence[Subscriber], work: Work) -> int:
-    """How many deliveries were given up because what they were for is no longer set up."""
-    return work.outbox.give_up([subscriber.name for subscriber in subscribers], work.now - DAY, work.now, BATCH)
 
 
 class Dispatcher:

@@ -16,6 +16,7 @@ from shopfloor.usecases import decisions, processes, todos
 
 ANSWERS_KEPT = DAY
 EVENTS_KEPT = 30 * DAY
+ORPHANS_KEPT = DAY
 VECTORS_KEPT = 50_000
 _BEAT = 5.0
 _BATCH = 1000
@@ -32,8 +33,8 @@ class Chore:
     do: Callable[[Work], object]
 
 
-def chores() -> list[Chore]:
-    """What there is to do on any floor."""
+def chores(subscribers: Sequence[str]) -> list[Chore]:
+    """What there is to do on any floor; deliveries to others than these subscribers are left to a person in the end."""
     return [
         Chore("processes", 1, processes.bury),
         Chore("open calls", 1, lambda work: decisions.close_left_open(work, _BATCH)),
@@ -41,8 +42,13 @@ def chores() -> list[Chore]:
         Chore("lists", 12, todos.purge),
         Chore("page sessions", 12, lambda work: work.tokens.forget_pages(work.now - DAY, _BATCH)),
         Chore("old events", 12, lambda work: work.outbox.forget(work.now - EVENTS_KEPT, _BATCH)),
+        Chore("orphaned deliveries", 720, lambda work: _leave_orphans(subscribers, work)),
         Chore("unused vectors", 720, lambda work: work.index.forget_vectors(VECTORS_KEPT, _BATCH)),
     ]
+
+
+def _leave_orphans(subscribers: Sequence[str], work: Work) -> int:
+    return work.outbox.give_up(subscribers, work.now - ORPHANS_KEPT, work.now, _BATCH)
 
 
 class Housekeeper:
