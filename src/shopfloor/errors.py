@@ -1,76 +1,91 @@
-"""Every way in which Shopfloor says no.
+"""The error tree of Shopfloor.
 
 ShopfloorError                     INTERNAL_ERROR
-├── Refused                        the caller's mistake: said once, logged, never escalated
+├── ClientError                    the caller's mistake: rejected, logged, never escalated
 │   ├── InvalidInput               INVALID_INPUT
-│   │   ├── KeyReused              INVALID_INPUT
+│   │   ├── IdempotencyKeyReused   INVALID_INPUT
 │   │   ├── PathNotAllowed         INVALID_INPUT
 │   │   ├── NotAFile               INVALID_INPUT
 │   │   ├── FileTooLarge           INVALID_INPUT
 │   │   ├── NotText                INVALID_INPUT
 │   │   ├── BadPattern             INVALID_INPUT
-│   │   └── ImportsUnreadable      INVALID_INPUT
+│   │   └── ImportParseError       INVALID_INPUT
 │   ├── Unauthenticated            PERMISSION_DENIED
+│   │   └── WrongPassword          PERMISSION_DENIED
 │   ├── PermissionDenied           PERMISSION_DENIED
 │   │   └── PathDenied             PERMISSION_DENIED
 │   ├── NotFound                   RESOURCE_NOT_FOUND
 │   │   ├── ToolNotFound           TOOL_NOT_FOUND
 │   │   ├── AgentNotFound          AGENT_NOT_FOUND
 │   │   ├── FileNotFound           RESOURCE_NOT_FOUND
-│   │   └── NothingIndexed         RESOURCE_NOT_FOUND
-│   ├── WrongState                 INVALID_AGENT_STATE
+│   │   └── IndexEmpty             RESOURCE_NOT_FOUND
+│   ├── InvalidState               INVALID_AGENT_STATE
+│   │   ├── RunNotActive           INVALID_AGENT_STATE
+│   │   └── RunNotDriven           INVALID_AGENT_STATE
 │   └── RateLimited                RATE_LIMITED
-├── Unavailable                    TRANSIENT_ERROR: the same call may work in a moment
+├── Unavailable                    TRANSIENT_ERROR: a retry may succeed
 │   ├── TooBusy
 │   ├── StoreBusy
 │   ├── StoreUnreachable
-│   ├── CommitUnknown
+│   ├── StoreFull
+│   ├── StoreUnwritable
+│   ├── CommitOutcomeUnknown
 │   ├── EmbeddingFailed
-│   └── Undelivered
-├── StoreFailed                    INTERNAL_ERROR: the store said no for good
-│   └── StoreFull
-├── AgentFailed                    INTERNAL_ERROR: the agent of a run died, hung or spoke nonsense
-└── StartRefused                   the floor does not start; a person has to act
+│   └── DeliveryFailed
+├── StoreFailed                    INTERNAL_ERROR: the store failed permanently
+│   ├── StoreDamaged
+│   └── StoreReplaced
+├── AgentFailed                    INTERNAL_ERROR: the agent of a run died, hung or sent invalid data
+├── GitFailed                      INTERNAL_ERROR: a git command of a crew failed
+│   └── MergeConflict
+└── StartupError                   the server refuses to start; a person must act
     ├── BadSettings
     ├── SchemaTooNew
-    ├── FloorTaken
+    ├── SchemaOutdated
+    ├── AlreadyRunning
     └── UnsafeBind
 
 An error has a code for machines, a sentence for readers (its docstring, filled with its facts,
-unless a message is given), and facts that each toolset spells its own way.
+unless a message is given), and facts that each contract renders in its own way.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, ClassVar
 
 
 class ShopfloorError(Exception):
-    """Something went wrong inside the floor."""
+    """An internal error occurred."""
 
     code: ClassVar[str] = "INTERNAL_ERROR"
     transient: ClassVar[bool] = False
-    refusal: ClassVar[bool] = False
+    is_rejection: ClassVar[bool] = False
 
     def __init__(self, message: str | None = None, *, hint: str | None = None, **facts: Any) -> None:
         self.facts = facts
         self.hint = hint
-        self.message = message if message is not None else _sentence(type(self), facts)
-        super().__init__(self.message)
+        if message is None:
+            message = (type(self).__doc__ or "").strip().splitlines()[0]
+            # Without its facts the sentence is given as it is: an error must not fail while it is raised.
+            with suppress(KeyError, IndexError):
+                message = message.format(**facts)
+        self.message = message
+        super().__init__(message)
 
 
-class Refused(ShopfloorError):
-    """The call was refused."""
+class ClientError(ShopfloorError):
+    """The call was rejected."""
 
     code = "INVALID_INPUT"
-    refusal = True
+    is_rejection = True
 
 
-class InvalidInput(Refused):
-    """The input is not valid."""
+class InvalidInput(ClientError):
+    """Invalid input."""
 
 
-class KeyReused(InvalidInput):
+class IdempotencyKeyReused(InvalidInput):
     """The idempotency key was used before with other input; use a new key for a new call."""
 
 
@@ -94,18 +109,22 @@ class BadPattern(InvalidInput):
     """Invalid regex pattern"""
 
 
-class ImportsUnreadable(InvalidInput):
+class ImportParseError(InvalidInput):
     """Failed to parse imports"""
 
 
-class Unauthenticated(Refused):
-    """A valid credential is needed."""
+class Unauthenticated(ClientError):
+    """A valid credential is required."""
 
     code = "PERMISSION_DENIED"
 
 
-class PermissionDenied(Refused):
-    """You may not do this."""
+class WrongPassword(Unauthenticated):
+    """The name or the password is wrong"""
+
+
+class PermissionDenied(ClientError):
+    """Permission denied."""
 
     code = "PERMISSION_DENIED"
 
@@ -114,8 +133,8 @@ class PathDenied(PermissionDenied):
     """Permission denied"""
 
 
-class NotFound(Refused):
-    """It does not exist."""
+class NotFound(ClientError):
+    """Not found."""
 
     code = "RESOURCE_NOT_FOUND"
 
@@ -136,90 +155,121 @@ class FileNotFound(NotFound):
     """File not found"""
 
 
-class NothingIndexed(NotFound):
+class IndexEmpty(NotFound):
     """No embeddings found. Run initial session to generate context."""
 
 
-class WrongState(Refused):
-    """The agent is in the wrong state for this."""
+class InvalidState(ClientError):
+    """The agent is in the wrong state for this call."""
 
     code = "INVALID_AGENT_STATE"
 
 
-class RateLimited(Refused):
+class RunNotActive(InvalidState):
+    """Run '{run}' is {state}."""
+
+
+class RunNotDriven(InvalidState):
+    """Run '{run}' was interrupted; no process drives it."""
+
+
+class RateLimited(ClientError):
     """Rate limit exceeded for {tool}; try again in {seconds} s."""
 
     code = "RATE_LIMITED"
 
 
 class Unavailable(ShopfloorError):
-    """The floor is busy; the same call may work in a moment."""
+    """Temporarily unavailable; retry shortly."""
 
     code = "TRANSIENT_ERROR"
     transient = True
 
 
 class TooBusy(Unavailable):
-    """Too many calls are under way; try again in a moment."""
+    """Too many calls in flight; retry shortly."""
 
 
 class StoreBusy(Unavailable):
-    """The store is busy; try again in a moment."""
+    """The store is busy; retry shortly."""
 
 
 class StoreUnreachable(Unavailable):
-    """The store cannot be reached; try again in a moment."""
+    """The store cannot be reached; retry shortly."""
 
 
-class CommitUnknown(Unavailable):
-    """The connection was lost while committing; whether the write happened is not known."""
+class StoreFull(Unavailable):
+    """The disk is full; nothing was written. Free some space, then retry."""
+
+    # Space does not come back within the seconds of a retry: the caller is answered at once.
+    transient = False
+
+
+class StoreUnwritable(Unavailable):
+    """The disk rejects reads or writes; nothing was written. Check the disk, then retry."""
+
+    # As with a full disk, a person has to act.
+    transient = False
+
+
+class CommitOutcomeUnknown(Unavailable):
+    """The connection was lost during COMMIT; whether the write took effect is unknown."""
 
 
 class EmbeddingFailed(Unavailable):
     """Failed to generate query embedding"""
 
-    transient = False  # the caller has waited long enough
+    # A caller that has waited for the endpoint once should not wait again.
+    transient = False
 
 
-class Undelivered(Unavailable):
-    """An event did not reach the other side."""
+class DeliveryFailed(Unavailable):
+    """Event delivery failed."""
 
 
 class StoreFailed(ShopfloorError):
     """The store failed."""
 
 
-class StoreFull(StoreFailed):
-    """The disk is full; nothing was written. Free some space, then call again."""
+class StoreDamaged(StoreFailed):
+    """The database is damaged. Stop the server and restore a backup."""
+
+
+class StoreReplaced(StoreFailed):
+    """The database file was deleted, replaced or emptied; nothing was written. Put it back, then start the server again."""
 
 
 class AgentFailed(ShopfloorError):
     """The agent failed."""
 
 
-class StartRefused(ShopfloorError):
-    """The floor cannot start."""
+class GitFailed(ShopfloorError):
+    """A git command failed."""
 
 
-class BadSettings(StartRefused):
-    """A setting is wrong."""
+class MergeConflict(GitFailed):
+    """The work conflicts with work that was merged before."""
 
 
-class SchemaTooNew(StartRefused):
+class StartupError(ShopfloorError):
+    """The server cannot start."""
+
+
+class BadSettings(StartupError):
+    """Invalid setting."""
+
+
+class SchemaTooNew(StartupError):
     """The store has schema {found}, newer than the {known} that this version knows; upgrade shopfloor."""
 
 
-class FloorTaken(StartRefused):
-    """Another server already serves this data folder."""
+class SchemaOutdated(StartupError):
+    """The database has schema {found}, and this version needs schema {known}."""
 
 
-class UnsafeBind(StartRefused):
-    """A floor that others can reach needs credentials first."""
+class AlreadyRunning(StartupError):
+    """Another server already uses this data folder."""
 
 
-def _sentence(kind: type[ShopfloorError], facts: dict[str, Any]) -> str:
-    template = (kind.__doc__ or "").strip().splitlines()[0]
-    try:
-        return template.format(**facts)
-    except (KeyError, IndexError):
-        return template
+class UnsafeBind(StartupError):
+    """A server that other machines can reach requires credentials first."""

@@ -1,1 +1,1 @@
-"""What the floor is about: words and rules, without any input or output."""
+"""The domain: types and rules, without I/O."""

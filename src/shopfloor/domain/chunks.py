@@ -1,17 +1,25 @@
-"""Passages: the pieces of a file that a search can find."""
+"""Chunks: the pieces of a file that a search can find."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 
-from shopfloor.domain.words import words_of
+from shopfloor.domain.tokenizer import split_words
 
-VERSION = 2
-"""Of how files are cut and words are found in them; with another number, what was indexed before is indexed again."""
+# Changes when files are chunked or tokenized differently; files indexed under another version are indexed again.
+CHUNKING_VERSION = 6
 
-_SEEN_BY_MODEL = 1200
-"""Characters of a body that a model with 256 tokens can take in."""
+OVERVIEW = "file"
+"""The kind of the two chunks that stand for a whole file. The first is found by all words of the file and embeds what the
+file says of itself; the second embeds the names in it, and has no words."""
+
+NOT_EMBEDDED = b""
+"""The digest of a chunk without any text to embed."""
+
+# The signature, the comment and the first lines say what a chunk does. On four packages of the tuning half, fused NDCG@10
+# of questions is the same with 300 characters as with 1200, which take twice the CPU.
+MAX_EMBEDDED_BODY_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +32,28 @@ class Chunk:
     end_line: int
     signature: str
     body: str
+    symbols: tuple[str, ...] = ()
+    """Names besides its own that the chunk defines: constants, variables, fields and settings."""
+    searched: str | None = None
+    """The text whose words it is found by: None for its body, and nothing if it is not found by words."""
 
     @property
-    def meaning(self) -> str:
-        """What a model is shown of it: what it is called and how it begins, wherever it lies."""
-        name = " ".join(words_of(self.name))
-        return f"{name}\n{self.signature}\n{self.body[:_SEEN_BY_MODEL]}"
+    def embedding_text(self) -> str:
+        """The text that is embedded."""
+        if self.kind == OVERVIEW:
+            return self.body
+        # The path is left out, so that a moved file keeps its embeddings.
+        name = " ".join(split_words(self.name))
+        return f"{name}\n{self.body[:MAX_EMBEDDED_BODY_CHARS]}"
 
 
-def digest_of(text: str) -> bytes:
-    """What stands for a text wherever it occurs."""
+def digest_text(text: str) -> bytes:
+    """Return the key under which the embedding of a text is stored, wherever the text occurs."""
+    if not text.strip():
+        return NOT_EMBEDDED
     return hashlib.sha256(text.encode(errors="replace")).digest()[:16]
+
+
+def digest_file(data: bytes) -> bytes:
+    """Return the digest that identifies the content of a file."""
+    return hashlib.sha256(data).digest()[:16]

@@ -1,4 +1,4 @@
-"""The decision log: what was called, what came of it, and what agents decided."""
+"""The decision log: calls, their results, and the decisions of agents."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import re
 import secrets
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from pydantic_core import from_json, to_json
 
-from shopfloor.domain.masks import as_json, masked_json, may_tell
+from shopfloor.domain.redaction import cut_texts, may_contain_secret, redact_json, to_json_text
 
-CONTEXT_LIMIT = 16 * 1024
-"""Bytes of context that one entry keeps; beyond, their number and their hash."""
+# Of a longer context an entry keeps the head, the size and the hash.
+MAX_CONTEXT_BYTES = 16 * 1024
+MAX_SCANNED_CHARACTERS = 64 * 1024
+"""Of a longer context, this much is searched for secrets, and the head is a part of it."""
+
+# Of a longer result of a tool that only reads, an entry keeps size, digest and the lengths of its lists.
+MAX_READ_RESULT_BYTES = 1024
 
 AUTOMATIC = {
     "invocation": ("Invoked tool: {}", "Automatic tool invocation log"),
@@ -47,16 +52,38 @@ class Entry:
 
     @property
     def outcome(self) -> str:
-        """ok, decision, open, or the code of what went wrong."""
+        """ok, decision, open, or the code of the error."""
         return self.code or {"result": "ok", "manual": "decision", "invocation": "open"}.get(self.kind, self.kind)
 
 
+class NewEntry(TypedDict):
+    """The values of a new row of the log."""
+
+    reference: int
+    kind: str
+    subject: str
+    actor: str
+    toolset: str
+    tool: str
+    decision: str
+    reasoning: str
+    context: str
+    created_at: int
+    code: NotRequired[str | None]
+    stack: NotRequired[str | None]
+    task: NotRequired[int | None]
+    duration: NotRequired[int | None]
+    process: NotRequired[int | None]
+    retries: NotRequired[int]
+
+
 @dataclass(frozen=True, slots=True)
-class Sought:
-    """What somebody looks for in the log; what is not said does not matter."""
+class LogFilter:
+    """A search in the log; None matches everything."""
 
     subject: str | None = None
     tool: str | None = None
+    tool_part: str | None = None
     task: int | None = None
     outcome: str | None = None
     since: int | None = None
@@ -64,24 +91,35 @@ class Sought:
     text: str | None = None
     desk: bool = False
 
+    @property
+    def includes_drivers(self) -> bool:
+        """Whether calls by which runners drive runs and crews match: with the desk's, or asked for by name."""
+        return self.desk or any((self.subject, self.tool, self.tool_part))
+
 
 _REFERENCE = re.compile(r"(?:ref-)?([0-9a-z]{1,13})")
-_COUNT = itertools.count(secrets.randbits(21))
+# Before a process has a number, a random one stands in for it.
+_UNNUMBERED = secrets.randbits(10)
+_COUNT = itertools.count(secrets.randbits(11))
 
 
-def new_reference(now: int) -> int:
-    """A number for one call that grows with time and fits into 63 bits; no other call of this process has it."""
-    return ((now // 1000) << 21) | (next(_COUNT) & 0x1FFFFF)
+def new_reference(now: int, process: int | None = None) -> int:
+    """Return a number for one call that grows with time and fits into 63 bits.
+
+    It is unique in its process, and in all processes with other numbers up to 1,024 apart.
+    """
+    owner = _UNNUMBERED if process is None else process
+    return ((now // 1000) << 21) | ((owner & 0x3FF) << 11) | (next(_COUNT) & 0x7FF)
 
 
 def first_reference(at: int) -> int:
-    """A number below that of every call begun at that moment or later."""
+    """Return a number below that of every call begun at that moment or later."""
     return (at // 1000) << 21
 
 
 @lru_cache(maxsize=1024)
-def spell_reference(reference: int) -> str:
-    """The reference as people read it out."""
+def format_reference(reference: int) -> str:
+    """Format a reference for people, for example ref-1x9."""
     digits = "0123456789abcdefghijklmnopqrstuvwxyz"
     text = ""
     while reference:
@@ -90,41 +128,61 @@ def spell_reference(reference: int) -> str:
     return "ref-" + (text or "0")
 
 
-def read_reference(text: str) -> int:
-    """The number behind a spelled reference; 0, which is no call's, when it is none."""
+def parse_reference(text: str) -> int:
+    """Parse a formatted reference; 0, which no call has, if it is invalid."""
     match = _REFERENCE.fullmatch(text.strip().lower())
     number = int(match[1], 36) if match else 0
     return number if number < 2**63 else 0
 
 
-def context_of(value: Any) -> str:
-    """A value as the log keeps it: JSON, secrets masked, at most 16 KiB."""
-    return sized_context(value)[0]
+def format_context(value: Any) -> str:
+    """Format a value for the log: JSON, secrets redacted, at most MAX_CONTEXT_BYTES."""
+    return format_sized_context(value)[0]
 
 
-def read_context(text: str) -> Any:
-    """What an entry keeps, as a value; as text where it is none that could be passed on."""
+def parse_context(text: str) -> Any:
+    """Parse the context of an entry; return it as text if it is not JSON."""
     try:
         return from_json(text)
     except ValueError:
         return text
 
 
-def size_of(value: Any) -> int:
-    """How long a value is as JSON."""
-    return len(as_json(value).encode())
+def measure_json(value: Any) -> int:
+    """Return the size of a value as JSON, in bytes."""
+    return len(to_json_text(value).encode())
 
 
-def sized_context(value: Any) -> tuple[str, int]:
-    """The same, and how long the JSON is without any cut."""
-    text = as_json(value)
-    if may_tell(text):
-        text = masked_json(text)
+def format_read_result(value: Any) -> tuple[str, int]:
+    """Format the result of a tool that only reads, and return its size too.
+
+    Of a long one, which is stored elsewhere, the log keeps size, digest and how long its lists are.
+    """
+    text = to_json_text(value)
     data = text.encode()
-    if len(data) <= CONTEXT_LIMIT:
+    if len(data) <= MAX_READ_RESULT_BYTES:
+        return (redact_json(text) if may_contain_secret(text) else text), len(data)
+    kept: dict[str, Any] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    if isinstance(value, dict):
+        kept |= {name: len(part) for name, part in value.items() if isinstance(part, list)}
+    return to_json(kept).decode(), len(data)
+
+
+def format_sized_context(value: Any) -> tuple[str, int]:
+    """Format a value for the log as `format_context` does, and return the size of the whole JSON too."""
+    text = to_json_text(value)
+    data = text.encode()
+    # Redacted before it is cut: half a token no longer looks like one.
+    if may_contain_secret(text):
+        is_long = len(text) > MAX_SCANNED_CHARACTERS
+        # Of a long one the head is kept. To scan a megabyte took 0.5 s, in which the server did nothing else.
+        text = redact_json(cut_texts(text, MAX_SCANNED_CHARACTERS) if is_long else text)
+        data = data if is_long else text.encode()
+    if len(data) <= MAX_CONTEXT_BYTES:
         return text, len(data)
     cut = {"truncated": True, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    head = text[: CONTEXT_LIMIT // 2]
-    while len(kept := to_json({**cut, "head": head})) > CONTEXT_LIMIT:
+    head = text[: MAX_CONTEXT_BYTES // 2]
+    # The limit is in bytes, and the head is cut in characters: of emoji it would be four times as large.
+    while len(kept := to_json({**cut, "head": head})) > MAX_CONTEXT_BYTES:
         head = head[: len(head) * 3 // 4]
     return kept.decode(), len(data)

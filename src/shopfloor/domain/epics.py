@@ -1,4 +1,4 @@
-"""Epics: what a team works on, made of tasks."""
+"""Epics: what a team works on, consisting of tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shopfloor.errors import InvalidInput, NotFound
 
 
 class EpicState(StrEnum):
-    """How far an epic is."""
+    """The state of an epic."""
 
     PLANNING = "PLANNING"
     IN_PROGRESS = "IN_PROGRESS"
@@ -46,13 +46,13 @@ class Epic:
     completed_at: int | None
 
     @property
-    def open(self) -> bool:
-        """Whether there may still be work on it."""
+    def is_open(self) -> bool:
+        """True while tasks may still be worked on."""
         return self.state in _OPEN
 
 
 def check_epic_move(state: EpicState, wanted: EpicState) -> None:
-    """Refuse a move that epics do not know; staying where it is is fine."""
+    """Raise unless an epic may go from `state` to `wanted`, or stays."""
     allowed = EPIC_MOVES[state]
     if wanted is not state and wanted not in allowed:
         names = ", ".join(allowed) or f"none, {state} is final"

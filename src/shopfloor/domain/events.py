@@ -1,4 +1,4 @@
-"""What happened, in the past tense: frozen facts that name things and carry nothing else."""
+"""Events: facts in the past tense that name things and carry nothing else."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any, ClassVar, Protocol
 
 
 class Event(Protocol):
-    """A fact that others may want to hear about."""
+    """A fact that subscribers may want to receive."""
 
     name: ClassVar[str]
 
     def data(self) -> dict[str, Any]:
-        """The fact as the outside reads it."""
+        """Return the payload that subscribers get."""
 
     def topics(self) -> tuple[str, ...]:
-        """What those who wait for such facts listen to."""
+        """Return the topics that are notified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,39 @@ class DecisionLogged:
 
 
 @dataclass(frozen=True, slots=True)
+class LogSealed:
+    """Rows of the log were sealed. A digest that is kept elsewhere proves later that nothing before it was changed."""
+
+    name: ClassVar[str] = "log.sealed"
+    number: int
+    digest: str
+    rows: int
+    last: int
+
+    def data(self) -> dict[str, Any]:
+        return {"seal": self.number, "digest": self.digest, "rows": self.rows, "lastLogId": f"log-{self.last}"}
+
+    def topics(self) -> tuple[str, ...]:
+        return ("seal",)
+
+
+@dataclass(frozen=True, slots=True)
 class CallEscalated:
-    """A call failed for a reason that is not the caller's, and somebody in charge must know."""
+    """A call failed for a reason that is not the caller's, and the supervisor or operator must know."""
 
     name: ClassVar[str] = "call.escalated"
     escalation: int
     subject: str
     tool: str
+    critical: bool = False
 
     def data(self) -> dict[str, Any]:
-        return {"escalationId": self.escalation, "subject": self.subject, "tool": self.tool}
+        return {
+            "escalationId": self.escalation,
+            "subject": self.subject,
+            "tool": self.tool,
+            "critical": self.critical,
+        }
 
     def topics(self) -> tuple[str, ...]:
         return ("escalation",)
@@ -88,7 +111,7 @@ class QuestionAnswered:
 
 @dataclass(frozen=True, slots=True)
 class TaskChanged:
-    """A task of the team was made, moved, given to somebody or edited."""
+    """A task of the team was created, moved, assigned or edited."""
 
     name: ClassVar[str] = "task.changed"
     task: int
@@ -104,7 +127,7 @@ class TaskChanged:
 
 @dataclass(frozen=True, slots=True)
 class EpicChanged:
-    """An epic was made or moved."""
+    """An epic was created or moved."""
 
     name: ClassVar[str] = "epic.changed"
     epic: int
@@ -120,7 +143,7 @@ class EpicChanged:
 
 @dataclass(frozen=True, slots=True)
 class AgentChanged:
-    """An agent came, went, fell silent, failed or recovered."""
+    """An agent was created, retired, fell silent, failed or recovered."""
 
     name: ClassVar[str] = "agent.changed"
     agent: str
@@ -135,7 +158,7 @@ class AgentChanged:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryRecorded:
-    """Somebody wrote down what was learned about the project."""
+    """A discovery about the project was recorded."""
 
     name: ClassVar[str] = "discovery.recorded"
     discovery: int
@@ -150,6 +173,7 @@ class DiscoveryRecorded:
 
 KINDS: tuple[type[Event], ...] = (
     DecisionLogged,
+    LogSealed,
     CallEscalated,
     MailSent,
     QuestionAnswered,
@@ -161,8 +185,8 @@ KINDS: tuple[type[Event], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """An event as the outbox keeps it."""
+class StoredEvent:
+    """An event as the outbox stores it."""
 
     id: int
     name: str

@@ -1,18 +1,20 @@
-"""The index: what is put into it and what comes out."""
+"""The index: what goes into it and what comes out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from shopfloor.domain.chunks import Chunk, digest_of
-from shopfloor.domain.places import role_of
-from shopfloor.domain.words import spread
+from shopfloor.domain.chunks import Chunk, digest_text
+from shopfloor.domain.tokenizer import expand_identifiers, list_distinct_words
+
+MAX_EMBEDDED_DOCUMENT_CHARS = 2000
+MAX_CHUNK_NAME_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Filed:
+class IndexedFile:
     """A file as the index knows it."""
 
     path: str
@@ -23,12 +25,19 @@ class Filed:
     role: str
     modified: int
 
+    @property
+    def stem(self) -> str:
+        """The name without its suffix."""
+        name = self.path.rpartition("/")[2]
+        return name.rpartition(".")[0] or name
+
 
 @dataclass(frozen=True, slots=True)
-class Passage:
-    """Something that can be found, and the words to find it by."""
+class IndexedChunk:
+    """A piece of a file, or a whole document, with the words that it is found by."""
 
     type: str
+    kind: str
     module: str | None
     name: str
     start_line: int
@@ -36,18 +45,21 @@ class Passage:
     owner: str | None
     changed_at: int
     digest: bytes
+    # Name, path, signature and body, each followed by the parts of its identifiers.
     words: tuple[str, str, str, str]
-    """Name, path, signature and body, identifiers spread out."""
+    # The names that it defines, folded: its own, and those of its constants, fields and settings.
+    symbols: tuple[str, ...] = ()
 
 
 class Hit(NamedTuple):
-    """A passage that was found; hundreds are made for a search, so it is a tuple."""
+    """A chunk that a search found. A tuple, because one search makes hundreds of them."""
 
     id: int
     root: str
     source: str
     ref: str
     type: str
+    kind: str
     module: str | None
     name: str
     start_line: int
@@ -55,24 +67,46 @@ class Hit(NamedTuple):
     changed_at: int
     digest: bytes
 
+    @property
+    def symbol(self) -> str:
+        """The last part of the name, which others use it by."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class WordMatches:
+    """The chunks that have words of a query, each with its score, best first, and how common the words are."""
+
+    hits: Sequence[tuple[Hit, float]] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """How many chunks have each term."""
+    chunks: int = 0
+    """How many chunks there are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where to look."""
+    """The part of the index that a search covers."""
 
     sources: Sequence[str] | None = None
     type: str | None = None
     module: str | None = None
+    path: str | None = None
+    """A glob of paths. With it, and with a language, only code is searched."""
+    language: str | None = None
+    tests: bool | None = None
+    """False leaves tests out, True searches nothing else."""
 
     @property
-    def narrow(self) -> bool:
-        """Whether it leaves something out."""
-        return self != Scope()
+    def is_narrow(self) -> bool:
+        """Whether few of the best results of an unrestricted search are likely to be within the scope."""
+        by_value = self.type or self.module or self.path or self.language or self.tests
+        return bool(by_value) or (self.sources is not None and "code" not in self.sources)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """Something that somebody wrote and that can be found: a discovery, a decision, a task, a mail, a note."""
+class SearchDocument:
+    """A discovery, decision, task, comment, mail, note or summary, in the form that search uses."""
 
     source: str
     ref: str
@@ -82,53 +116,115 @@ class Written:
     text: str
     module: str | None
     session: str | None
+    # The only principal that may find it, besides the recipients of a mail.
     owner: str | None
-    """Who alone may find it."""
     created_at: int
     changed_at: int
-    outdated: str | None = None
-    """Why it may no longer hold."""
+
+    @property
+    def embedding_text(self) -> str:
+        """The text that is embedded."""
+        return f"{self.title}\n{self.text}"[:MAX_EMBEDDED_DOCUMENT_CHARS]
 
 
-def passages_of(file: Filed, chunks: Sequence[Chunk]) -> list[Passage]:
-    """A file's chunks as they can be found."""
-    role = role_of(file.path)
+@dataclass(frozen=True, slots=True)
+class EmbeddedCount:
+    """How many chunks have an embedding, and how many there are."""
+
+    embedded: int
+    chunks: int
+    # The same of documents and overviews of files, which are embedded first.
+    embedded_first: int
+    first: int
+
+    @property
+    def complete(self) -> bool:
+        return self.embedded >= self.chunks
+
+    @property
+    def percentage(self) -> int:
+        return 100 if self.complete else self.embedded * 100 // self.chunks
+
+    @property
+    def first_share(self) -> float:
+        return self.embedded_first / self.first if self.first else 0.0
+
+    @property
+    def share(self) -> float:
+        return self.embedded / self.chunks if self.chunks else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How far the index has caught up with the project."""
+
+    files: int
+    # Files that changed and are not indexed yet.
+    changed: int
+    # False while documents are still to be indexed.
+    documents_indexed: bool = True
+
+    @property
+    def complete(self) -> bool:
+        return self.changed == 0 and self.documents_indexed
+
+    @property
+    def percentage(self) -> int:
+        if not self.files:
+            return 0 if self.changed else 100
+        return max(0, min(100, (self.files - self.changed) * 100 // self.files))
+
+
+def index_file(file: IndexedFile, chunks: Sequence[Chunk]) -> list[IndexedChunk]:
+    """Return the rows of a file's chunks."""
     return [
-        Passage(
-            type=role,
+        IndexedChunk(
+            type=file.role,
+            kind=chunk.kind,
             module=file.module,
             name=chunk.name,
             start_line=chunk.start_line,
             end_line=chunk.end_line,
             owner=None,
             changed_at=file.modified,
-            digest=digest_of(chunk.meaning),
-            words=(spread(chunk.name), spread(file.path), spread(chunk.signature), spread(chunk.body)),
+            digest=digest_text(chunk.embedding_text),
+            words=_list_words(file, chunk),
+            symbols=tuple(
+                dict.fromkeys(
+                    name.lower() for name in (chunk.name.rpartition(".")[2], *chunk.symbols) if name.isidentifier()
+                )
+            ),
         )
-        for chunk in findable(chunks)
+        for chunk in chunks
     ]
 
 
-def findable(chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-    """The chunks of a file; of an empty one its name can still be found."""
-    return chunks or [Chunk("", "text", 1, 1, "", "")]
-
-
-def passage_of(written: Written) -> Passage:
-    """What somebody wrote, as it can be found."""
-    return Passage(
-        type=written.type,
-        module=written.module,
-        name=written.title[:200],
-        start_line=0,
-        end_line=0,
-        owner=written.owner,
-        changed_at=written.changed_at,
-        digest=digest_of(meaning_of(written)),
-        words=(spread(written.title), written.module or "", "", spread(written.text)),
+def _list_words(file: IndexedFile, chunk: Chunk) -> tuple[str, str, str, str]:
+    if chunk.searched is None:
+        name, path, signature, body = map(expand_identifiers, (chunk.name, file.path, chunk.signature, chunk.body))
+        return name, path, signature, body
+    if not chunk.searched:
+        return "", "", "", ""
+    # Each word once: on the tuning half of the code search questions, how often a file says a word adds nothing.
+    return (
+        expand_identifiers(file.stem),
+        expand_identifiers(file.path),
+        list_distinct_words(chunk.signature),
+        list_distinct_words(chunk.searched),
     )
 
 
-def meaning_of(written: Written) -> str:
-    """What a model is shown of what somebody wrote."""
-    return f"{written.title}\n{written.text}"[:2000]
+def index_document(document: SearchDocument) -> IndexedChunk:
+    """Return the row of a document."""
+    return IndexedChunk(
+        type=document.type,
+        kind="",
+        module=document.module,
+        name=document.title[:MAX_CHUNK_NAME_CHARS],
+        start_line=0,
+        end_line=0,
+        owner=document.owner,
+        changed_at=document.changed_at,
+        digest=digest_text(document.embedding_text),
+        words=(expand_identifiers(document.title), document.module or "", "", expand_identifiers(document.text)),
+    )

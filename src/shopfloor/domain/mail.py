@@ -1,26 +1,30 @@
-"""Mail: from whom, to whom, and what became of it."""
+"""Mail: sender, recipients, and its state at each of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from shopfloor.domain.actors import Kind, Principal
+from shopfloor.domain.principals import Kind, Principal
 from shopfloor.errors import NotFound, PermissionDenied
 
-SUBJECT_LIMIT = 200
-BODY_LIMIT = 64 * 1024
-EXCERPT = 1000
-"""Characters of a body that a list shows."""
+MAX_SUBJECT_CHARACTERS = 200
+MAX_BODY_CHARACTERS = 64 * 1024
+# Characters of a body that a list shows.
+EXCERPT_CHARACTERS = 1000
 
-RECIPIENTS_LIMIT = 100
-OPTIONS_LIMIT = 20
+MAX_RECIPIENTS = 100
+MAX_OPTIONS = 20
 EVERYONE = "everyone"
-ROLE = "role:"
-RUN = "run:"
-"""An address that begins so is a run's."""
+ROLE_PREFIX = "role:"
+# Prefix of a run's address.
+RUN_PREFIX = "run:"
+
+# Prefix of `answered_by` when the answer came through the MCP client of the agent that asked.
+CLIENT_PREFIX = "client:"
 
 Importance = Literal["low", "normal", "high"]
+AnsweredIn = Literal["client", "inbox"]
 
 _REPLY = "Re: "
 
@@ -34,41 +38,42 @@ class NotYourMail(PermissionDenied):
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
-    """Whoever writes or gets mail: an agent, the agent of a run, the person in charge, or the floor itself."""
+class Participant:
+    """A sender or recipient of mail: an agent, the agent of a run, the operator, or the server itself."""
 
     key: str
 
     @property
     def agent(self) -> str | None:
-        """The agent's name, if it is one."""
+        """The agent's name, or None."""
         return self.key.removeprefix("agent:") if self.key.startswith("agent:") else None
 
     @property
     def address(self) -> str | None:
-        """What toAgentId calls an agent or a run; the person and the floor are addressed otherwise."""
-        return self.key if self.key.startswith(RUN) else self.agent
+        """The agent or run as toAgentId names it; None for the operator and the server."""
+        return self.key if self.key.startswith(RUN_PREFIX) else self.agent
 
     @property
     def name(self) -> str:
-        """The name that answers show."""
+        """The name that responses show."""
         return self.address or _NAMES[self.key]
 
 
-HUMAN = Party("human")
-FLOOR = Party("floor")
-HUMAN_TYPE, FLOOR_TYPE, RUN_TYPE = "HUMAN", "SYSTEM", "RUN"
-_NAMES = {HUMAN.key: "human", FLOOR.key: "shopfloor"}
+HUMAN = Participant("human")
+# "floor" is the stored key of the server. Responses call it shopfloor.
+SYSTEM = Participant("floor")
+HUMAN_TYPE, SYSTEM_TYPE, RUN_TYPE = "HUMAN", "SYSTEM", "RUN"
+_NAMES = {HUMAN.key: "human", SYSTEM.key: "shopfloor"}
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """What was written."""
+    """A mail."""
 
     id: int
-    sender: Party
+    sender: Participant
     sender_type: str
-    reply_to: Party | None
+    reply_to: Participant | None
     subject: str
     body: str
     thread: int
@@ -80,10 +85,10 @@ class Mail:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of it at one recipient."""
+    """The state of a mail at one recipient."""
 
     mail: Mail
-    recipient: Party
+    recipient: Participant
     delivered_at: int | None
     read_at: int | None
     acted_at: int | None
@@ -91,10 +96,10 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A mail that asks a person something."""
+    """A mail that asks the operator a question."""
 
     mail: int
-    asker: Party
+    asker: Participant
     options: tuple[str, ...]
     deadline: int
     answer: str | None
@@ -102,40 +107,42 @@ class Question:
     answered_at: int | None
     reply: int | None
 
+    @property
+    def answered_in(self) -> AnsweredIn | None:
+        """Where the answer was given, or None. The server cannot distinguish that person from the program."""
+        if self.answered_by is None:
+            return None
+        return "client" if self.answered_by.startswith(CLIENT_PREFIX) else "inbox"
+
     def state(self, now: int) -> str:
-        """ANSWERED, OPEN, or EXPIRED when the deadline has passed without an answer."""
+        """Return ANSWERED, OPEN, or EXPIRED when the deadline has passed without an answer."""
         if self.answer is not None:
             return "ANSWERED"
         return "OPEN" if now < self.deadline else "EXPIRED"
 
 
-def agent_party(name: str) -> Party:
-    """The agent of that name as sender or recipient."""
-    return Party(f"agent:{name}")
+def agent_participant(name: str) -> Participant:
+    """Return the agent of that name as sender or recipient."""
+    return Participant(f"agent:{name}")
 
 
-def run_party(name: str) -> Party:
-    """The agent of the run of that name as sender or recipient."""
-    return Party(f"{RUN}{name}")
+def run_participant(name: str) -> Participant:
+    """Return the run of that name as sender or recipient."""
+    return Participant(f"{RUN_PREFIX}{name}")
 
 
-def party_of(principal: Principal) -> Party:
-    """As whom a principal writes and gets mail."""
-    match principal.kind:
-        case Kind.AGENT:
-            return agent_party(principal.name)
-        case Kind.RUN:
-            return run_party(principal.name)
-    return HUMAN
+def to_participant(principal: Principal) -> Participant:
+    """Return the participant that a principal sends and receives mail as."""
+    return Participant(principal.key) if principal.kind in (Kind.AGENT, Kind.RUN) else HUMAN
 
 
-def reader_of(principal: Principal) -> str:
-    """Whose mail a principal finds: an agent and a run their own, the operator the person's; users find none."""
+def mail_reader_key(principal: Principal) -> str:
+    """Return the key of the participant whose mail a principal may find in a search; users find none."""
     return HUMAN.key if principal.kind is Kind.OPERATOR else principal.key
 
 
-def type_of(principal: Principal) -> str:
-    """What kind of sender a principal is."""
+def sender_type(principal: Principal) -> str:
+    """Return the sender type of a principal."""
     match principal.kind:
         case Kind.AGENT:
             return principal.role
@@ -144,6 +151,8 @@ def type_of(principal: Principal) -> str:
     return HUMAN_TYPE
 
 
-def reply_subject(subject: str) -> str:
-    """The subject of a reply, with one "Re: " however long the thread."""
-    return subject if subject[:3].lower() == "re:" else _REPLY + subject
+def format_reply_subject(subject: str) -> str:
+    """Return the subject of a reply, with a single "Re: "."""
+    # "Re:view of the plan" only begins like a reply.
+    is_reply = subject[:3].lower() == "re:" and not subject[3:4].strip()
+    return subject if is_reply else _REPLY + subject

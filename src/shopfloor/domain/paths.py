@@ -1,4 +1,4 @@
-"""Which paths an agent may name: whole parts are compared, never substrings, and nothing is looked up."""
+"""Which paths an agent may name. Whole parts are compared, never substrings, and the file system is not asked."""
 
 from __future__ import annotations
 
@@ -9,36 +9,42 @@ from fnmatch import translate
 
 from shopfloor.errors import PathDenied, PathNotAllowed
 
+# Names that the contract closes to every agent.
 NEVER = (".env", ".env.*", ".git", "node_modules")
-"""What the contract keeps everybody out of."""
 
+# The default data folder is closed also where `data` names another one: it may be left from before, with its secrets.
+DEFAULT_DATA_FOLDER = ".shopfloor"
+
+# Names that look like secrets, but are not.
 EXAMPLES = frozenset({".env.example", ".env.sample", ".env.template"})
-"""What looks like a secret and is none."""
 
+# Folders that a search leaves out, though files in some of them may be read. In these letters only: `Build` is source, as
+# in Zig's standard library.
 EXCLUDED = frozenset({"node_modules", ".git", "dist", "build", ".next", ".context"})
-"""What a search leaves out, though some of it may be read."""
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SEPARATORS = re.compile(r"[\\/]")
 
 
 class PathRules:
-    """The rules of one project: what is never opened, by its name alone."""
+    """The rules of one project: which names are never opened."""
 
     def __init__(self, secret_names: Sequence[str] = (), data_folder: str | None = None) -> None:
-        self._patterns = tuple(folded(name) for name in (*NEVER, *secret_names))
+        self._patterns = tuple(fold_name(name) for name in (*NEVER, *secret_names))
         self._secret = re.compile("|".join(translate(pattern) for pattern in self._patterns)).match
-        self._data = tuple(folded(part) for part in data_folder.split("/")) if data_folder else ()
+        self._data = tuple(fold_name(part) for part in data_folder.split("/")) if data_folder else ()
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The names that are never opened; `*` stands for anything."""
+        """The patterns of names that are never opened."""
         return self._patterns
 
     def check(self, path: str) -> tuple[str, ...]:
-        """The parts of a path below the project root, or a refusal that does not depend on what exists there."""
-        pieces = [piece for part in path.split("/") for piece in _SEPARATORS.split(folded(part))]
-        if path.startswith(("/", "\\")) or folded(path[:1]) == "/" or _DRIVE.match(path):
+        """Return the parts of a path below the root, or raise an error that does not depend on what exists there."""
+        # Both forms are checked: as this system splits the path, and as one that also takes backslashes and full-width slashes
+        # for separators would.
+        pieces = [piece for part in path.split("/") for piece in _SEPARATORS.split(fold_name(part))]
+        if path.startswith(("/", "\\")) or fold_name(path[:1]) == "/" or _DRIVE.match(path):
             raise PathNotAllowed("Absolute paths not allowed", path=path, hint="Name it relative to the project root")
         if ".." in pieces:
             raise PathNotAllowed(path=path, hint="Name it relative to the project root, without '..'")
@@ -48,21 +54,23 @@ class PathRules:
         return parts
 
     def blocks(self, parts: Sequence[str]) -> bool:
-        """Whether one of the parts is never opened."""
-        names = [folded(part) for part in parts]
-        if self._data and tuple(names[: len(self._data)]) == self._data:
+        """Return whether one of the parts is never opened."""
+        names = [fold_name(part) for part in parts]
+        if names[:1] == [DEFAULT_DATA_FOLDER] or (self._data and tuple(names[: len(self._data)]) == self._data):
             return True
         return any(self._secret(name) and name not in EXAMPLES for name in names)
 
     def searchable(self, path: str) -> bool:
-        """Whether a search may show this path."""
+        """Return whether a search may show this path."""
         parts = path.split("/")
-        return not self.blocks(parts) and EXCLUDED.isdisjoint(folded(part) for part in parts)
+        return not self.blocks(parts) and EXCLUDED.isdisjoint(parts)
 
 
-def folded(part: str) -> str:
-    """A name as a forgiving file system would compare it."""
+def fold_name(part: str) -> str:
+    """Return a name as a file system that ignores case and form would compare it."""
     if part.isascii():
         return part.lower()
+    # NFKC after casefold again: folding can produce characters that are not normalized. Characters of format (Cf), such
+    # as a zero-width space, are left out, because some file systems ignore them.
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", part).casefold())
     return "".join(char for char in plain if unicodedata.category(char) != "Cf")

@@ -9,7 +9,7 @@ from shopfloor.errors import InvalidInput, NotFound
 
 
 class BoardKind(StrEnum):
-    """Where tasks live: a user's list, an epic, a loop's session."""
+    """The kinds of boards: a user's list, an epic, a run."""
 
     LIST = "list"
     EPIC = "epic"
@@ -17,7 +17,7 @@ class BoardKind(StrEnum):
 
 
 class State(StrEnum):
-    """How far a task is; every toolset spells these its own way."""
+    """The state of a task; each contract formats it."""
 
     PENDING = "PENDING"
     ASSIGNED = "ASSIGNED"
@@ -28,6 +28,8 @@ class State(StrEnum):
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
 
+
+FINISHED = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED})
 
 _LOOP_STATES = (State.PENDING, State.IN_PROGRESS, State.COMPLETED, State.BLOCKED, State.CANCELLED)
 
@@ -54,8 +56,8 @@ MOVES: dict[BoardKind, dict[State, tuple[State, ...]]] = {
     },
 }
 
+# 0 critical … 4 backlog.
 PRIORITIES = range(5)
-"""0 critical … 4 backlog."""
 
 DEFAULT_PRIORITY = 2
 
@@ -70,7 +72,7 @@ class IllegalMove(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task, wherever it lives."""
+    """A task on any board."""
 
     number: int
     kind: str
@@ -94,20 +96,29 @@ class Task:
     updated_at: int
     completed_at: int | None
     deleted_at: int | None
+    # When the work on it first began, and when its current holder got it.
+    started_at: int | None = None
+    held_at: int | None = None
+    comments: int = 0
 
     @property
     def completed(self) -> bool:
         return self.state is State.COMPLETED
 
     @property
+    def is_blocking(self) -> bool:
+        """Whether the tasks that depend on it wait for it."""
+        return not self.completed and self.deleted_at is None
+
+    @property
     def epic(self) -> int | None:
-        """The number of the epic it belongs to."""
+        """The number of its epic, or None."""
         return int(self.board) if self.kind == BoardKind.EPIC and self.board else None
 
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """What somebody wrote on a task."""
+    """A comment on a task."""
 
     id: int
     author: str
@@ -116,7 +127,7 @@ class Comment:
 
 
 def check_move(kind: BoardKind, state: State, wanted: State) -> None:
-    """Refuse a move that this kind of board does not know; staying where it is is fine."""
+    """Raise IllegalMove unless the board allows the move, or the task stays."""
     allowed = MOVES[kind].get(state, ())
     if wanted is not state and wanted not in allowed:
         names = ", ".join(allowed) or f"none, {state} is final"

@@ -1,10 +1,11 @@
-"""Todo lists: how long a deletion can be undone, when something is due, and what is told of a change."""
+"""Todo lists: retention of deleted tasks, due dates, and the event of a change."""
 
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
@@ -12,15 +13,15 @@ from shopfloor.domain.tasks import Task
 from shopfloor.domain.times import DAY, SECOND
 from shopfloor.errors import InvalidInput
 
-KEPT = 30 * DAY
-"""A deleted task, and all that belongs to a removed user, can be brought back for so long."""
+# How long a deleted task or a removed user can be restored.
+DELETED_RETENTION = 30 * DAY
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Some tasks of a list, how many there are in all, and where to go on."""
+class TodoPage:
+    """Some tasks of a list, how many there are in total, and where the next page starts."""
 
     tasks: list[Task]
     count: int
@@ -29,7 +30,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class TodoChanged:
-    """Something happened to a task on a user's list."""
+    """A task on a user's list was changed."""
 
     name: ClassVar[str] = "todo.changed"
     task: int
@@ -40,47 +41,46 @@ class TodoChanged:
         return {"taskId": self.task, "user": self.user, "change": self.change}
 
     def topics(self) -> tuple[str, ...]:
-        return (topic_of(self.user),)
+        return (todo_topic(self.user),)
 
 
-def topic_of(user: str) -> str:
-    """What those who watch a user's list wait for; names may hold spaces, topics may not."""
+def todo_topic(user: str) -> str:
+    """Return the topic of a user's list. It is a hash: names may contain spaces, topics may not."""
     return f"todo-{hashlib.sha256(user.encode()).hexdigest()[:24]}"
 
 
-def due(text: str, zone: str | None = None) -> tuple[int, str]:
-    """The moment, and the zone it was meant in: an IANA name, or the offset that the text itself carries."""
+def parse_due(text: str, zone: str | None = None) -> tuple[int, str]:
+    """Parse a due date; return the moment and its zone: an IANA name, or the offset in the text."""
     try:
         at = datetime.fromisoformat(text.strip())
         if at.tzinfo is None:
             if not zone:
-                raise InvalidInput("dueAt needs a zone: write +01:00 behind it, or name one", field="dueAt")
+                raise InvalidInput(
+                    "A due date needs a zone: append an offset such as +01:00, or name one", field="dueAt"
+                )
             at = at.replace(tzinfo=ZoneInfo(zone))
         elif zone:
             at = at.astimezone(ZoneInfo(zone))
-        return (at.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1), zone or _offset(at)
+        # Without a named zone the offset is kept, so that the user reads the time as it was typed.
+        offset = "UTC" if not at.utcoffset() else at.isoformat()[-6:]
+        return (at.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1), zone or offset
     except (ValueError, KeyError, OSError, OverflowError):
         raise InvalidInput(
-            "dueAt is a date with a time, like 2026-03-01T09:00, and a zone like Europe/Berlin or +01:00", field="dueAt"
+            "A due date is a date with a time, like 2026-03-01T09:00, and a zone like Europe/Berlin or +01:00",
+            field="dueAt",
         ) from None
 
 
-def spell_due(at: int | None, zone: str | None) -> str | None:
-    """The moment as a clock in its own zone shows it, with the offset."""
+def format_due(at: int | None, zone: str | None) -> str | None:
+    """Format the moment in its own zone, with the offset."""
     if at is None:
         return None
     moment = _EPOCH + timedelta(seconds=at // SECOND)
-    return moment.astimezone(_zone(zone)).isoformat(timespec="minutes")
-
-
-def _offset(at: datetime) -> str:
-    return "UTC" if not at.utcoffset() else at.isoformat()[-6:]
-
-
-def _zone(zone: str | None) -> Any:
+    local: tzinfo | None = UTC
     if zone and zone[0] in "+-":
-        return datetime.fromisoformat(f"2000-01-01T00:00{zone}").tzinfo
-    try:
-        return ZoneInfo(zone or "UTC")
-    except (ValueError, KeyError, OSError):
-        return UTC
+        local = datetime.fromisoformat(f"2000-01-01T00:00{zone}").tzinfo
+    elif zone:
+        # A zone that was stored on one machine may be unknown to the time zone database of another.
+        with suppress(ValueError, KeyError, OSError):
+            local = ZoneInfo(zone)
+    return moment.astimezone(local).isoformat(timespec="minutes")

@@ -1,0 +1,28 @@
+"""Rules about text that people and agents read."""
+
+from __future__ import annotations
+
+import unicodedata
+
+LINE_BREAKS = ("\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
+
+_INVISIBLE = frozenset({"Cc", "Cf", "Mn", "Me", "Zs", "Zl", "Zp"})
+_INVISIBLE_LETTERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
+"""Letters by their category, but blank in every font: Hangul fillers, and the empty pattern of Braille."""
+
+
+def has_visible_character(text: str) -> bool:
+    """Return whether a reader sees anything: more than white space, zero-width and combining characters."""
+    return any(char not in _INVISIBLE_LETTERS and unicodedata.category(char) not in _INVISIBLE for char in text)
+
+
+def to_one_line(text: str) -> str:
+    """Return the text without white space around it and without line breaks; empty if a reader would see nothing."""
+    if not has_visible_character(text):
+        return ""
+    return " ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def format_tool_name(name: str) -> str:
+    """Return a tool's name as people read it: `mcp__mail__list_inbox` is `mail list inbox`."""
+    return name.removeprefix("mcp__").replace("__", " ").replace("_", " ")
