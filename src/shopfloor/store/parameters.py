@@ -1,10 +1,11 @@
-"""`:name` parameters, as the repositories write them, in PostgreSQL's own notation."""
+"""Turn `:name` parameters, as the repositories write them, into PostgreSQL's own notation."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
+# Texts, quoted names, comments and casts are tokens too, so that a colon inside of them is not taken for a parameter.
 _TOKEN = re.compile(
     r"""
       [eE]'(?:[^'\\]|\\.|'')*'          # text with backslashes
@@ -20,9 +21,10 @@ _TOKEN = re.compile(
 )
 
 
+# Cached: every statement passes here, and there are only as many texts as statements in the repositories.
 @lru_cache(maxsize=4096)
-def numbered(sql: str) -> tuple[str, tuple[str, ...]]:
-    """The statement with `$1`, `$2`, … in place of `:name`, and the names in that order."""
+def number_parameters(sql: str) -> tuple[str, tuple[str, ...]]:
+    """Return the statement with `$1`, `$2`, … in place of `:name`, and the names in that order."""
     names: list[str] = []
 
     def number(token: re.Match[str]) -> str:

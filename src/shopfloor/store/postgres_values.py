@@ -1,4 +1,4 @@
-"""PostgreSQL's values, bound and given back the way SQLite does it, so that the same SQL serves both."""
+"""Bind and load PostgreSQL's values the way SQLite does, so that the same SQL serves both."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from psycopg.types.numeric import Int8Dumper
 _BIGINT = psycopg.postgres.types["int8"].oid
 
 
+# SQLite has no booleans: a column is 0 or 1 there, and BIGINT here.
 class _BoolDumper(Dumper):
     oid = _BIGINT
 
@@ -23,7 +24,7 @@ class _BoolLoader(Loader):
 
 
 class _NumericLoader(Loader):
-    """What SUM and AVG return."""
+    """Loads what SUM and AVG return."""
 
     def load(self, data: Buffer) -> int | float:
         text = bytes(data)
@@ -31,7 +32,7 @@ class _NumericLoader(Loader):
 
 
 def adapt(raw: psycopg.Connection[TupleRow]) -> None:
-    """Let every whole number be a BIGINT, whatever its size: one statement then has one plan, and none overflows."""
+    """Bind every int as BIGINT regardless of its size: one statement then has one plan, and none overflows."""
     raw.adapters.register_dumper(int, Int8Dumper)
     raw.adapters.register_dumper(bool, _BoolDumper)
     raw.adapters.register_loader("bool", _BoolLoader)

@@ -1,12 +1,18 @@
-"""Statements on their way to PostgreSQL and back, straight over libpq.
+"""Statements sent to PostgreSQL straight over libpq.
 
-psycopg's cursors cost twice the CPU, and forget every prepared statement at each rollback.
+psycopg's cursors cost twice the CPU, and forget every prepared statement at each rollback. Here a statement is
+prepared once per connection. BEGIN, SAVEPOINT, RELEASE and statements whose result is not needed are sent with the
+next statement in libpq's pipeline mode, so that they cost no round trip of their own.
+
+The rule: pipeline mode is entered for one group of commands and always left before the next. If it cannot be left,
+a result is still under way, and the connection is closed.
 """
 
 from __future__ import annotations
 
 import select
 from collections.abc import Sequence
+from time import monotonic
 from typing import Any, Self, cast
 
 import psycopg
@@ -15,56 +21,94 @@ from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
-from shopfloor.store.interface import Row
+from shopfloor.store.protocol import Row
 
-MOST_PREPARED = 1_000
-
-_DONE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
+DONE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 _AUTO = [PyFormat.AUTO]
+
+Command = bytes | tuple[str, Sequence[Any]]
+"""A plain command, or a statement with its values."""
+_Key = tuple[str, tuple[int, ...]]
 
 
 class Wire:
-    """One connection's statements: prepared at first use, and what is held back sent along with the next one."""
+    """The statements of one connection: prepared at first use, sent together with what was held back."""
 
-    def __init__(self, raw: psycopg.Connection[TupleRow]) -> None:
+    def __init__(self, raw: psycopg.Connection[TupleRow], max_prepared: int) -> None:
         self._pgconn = raw.pgconn
+        self._max_prepared = max_prepared
         self._transformer = Transformer(raw)
-        self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        self._prepared: dict[_Key, bytes] = {}
         self._names = 0
         self._poll = select.poll()
+        self.answered_at = float("-inf")
+        """When the server answered last, by the monotonic clock: the watchdog looks at it from its own thread."""
 
-    def run(self, held: Sequence[bytes], query: str, values: Sequence[Any]) -> PGresult:
-        """The result of the query, after the held commands; all in one round trip."""
-        params = cast("list[bytes]", self._transformer.dump_sequence(values, _AUTO * len(values)))
-        types, formats = self._transformer.types or (), self._transformer.formats
-        name = self._prepared.get((query, types))
-        if name is not None and not held:
-            return _good(self._pgconn.exec_prepared(name, params, formats))
-        with _Pipeline(self._pgconn, self._poll) as pipeline:
-            for command in held:
-                self._pgconn.send_query_params(command, None)
-            if name is None:
-                self._pgconn.send_prepare(new := self._new_name(), query.encode(), types)
-            self._pgconn.send_query_prepared(new if name is None else name, params, formats)
-            results = pipeline.results()
-        if name is None and new and results[-2].status == ExecStatus.COMMAND_OK:
-            self._prepared[query, types] = new
+    def run(self, held: Sequence[Command], query: str, values: Sequence[Any]) -> PGresult:
+        """Run what was held back and the query in one round trip and return the query's result."""
+        # The common case needs no pipeline mode: nothing was held back, and the statement is prepared.
+        if not held:
+            params, types, formats = self._dump(values)
+            name = self._prepared.get((query, types))
+            if name is not None:
+                result = self._pgconn.exec_prepared(name, params, formats)
+                self.answered_at = monotonic()
+                return check_result(result)
+        results = self.send_all([*held, (query, values)])
         for result in results:
-            _good(result)
+            check_result(result)
         return results[-1]
+
+    def send_all(self, commands: Sequence[Command]) -> list[PGresult]:
+        """Send the commands in one round trip and return all results; raise only if the connection is lost."""
+        preparing: dict[int, tuple[_Key, bytes]] = {}
+        new: dict[_Key, bytes] = {}
+        sent = 0
+        with _Pipeline(self._pgconn, self._poll) as pipeline:
+            for command in commands:
+                if isinstance(command, bytes):
+                    self._pgconn.send_query_params(command, None)
+                    sent += 1
+                    continue
+                query, values = command
+                params, types, formats = self._dump(values)
+                key = (query, types)
+                name = self._prepared.get(key) or new.get(key)
+                if name is None:
+                    name = self._new_name(len(new))
+                    self._pgconn.send_prepare(name, query.encode(), types)
+                    if name:
+                        preparing[sent] = (key, name)
+                        new[key] = name
+                    sent += 1
+                self._pgconn.send_query_prepared(name, params, formats)
+                sent += 1
+            results = pipeline.results()
+        self.answered_at = monotonic()
+        # In an aborted transaction PREPARE fails too. Such a statement is prepared again the next time.
+        for position, (key, name) in preparing.items():
+            if results[position].status == ExecStatus.COMMAND_OK:
+                self._prepared[key] = name
+        return results
+
+    def _dump(self, values: Sequence[Any]) -> tuple[list[bytes], tuple[int, ...], Any]:
+        params = cast("list[bytes]", self._transformer.dump_sequence(values, _AUTO * len(values)))
+        return params, self._transformer.types or (), self._transformer.formats
+
+    def _new_name(self, pending: int) -> bytes:
+        """Return a name for a statement; once there are too many, the empty one, which is prepared each time."""
+        if len(self._prepared) + pending >= self._max_prepared:
+            return b""
+        self._names += 1
+        return b"shopfloor%d" % self._names
 
     def rows(self, result: PGresult) -> list[Row]:
         self._transformer.set_pgresult(result)
         return self._transformer.load_rows(0, result.ntuples, tuple)
 
-    def _new_name(self) -> bytes:
-        """A name never used before; none once there are too many, for a statement that is prepared each time."""
-        self._names += 1
-        return b"shopfloor%d" % self._names if len(self._prepared) < MOST_PREPARED else b""
-
 
 class _Pipeline:
-    """libpq's pipeline mode, always left again."""
+    """libpq's pipeline mode, left on exit."""
 
     def __init__(self, pgconn: Any, poll: Any) -> None:
         self._pgconn = pgconn
@@ -78,11 +122,13 @@ class _Pipeline:
         try:
             self._pgconn.exit_pipeline_mode()
         except psycopg.Error:
-            self._pgconn.finish()  # something is still under way: this connection is of no more use
+            # A result is still under way. The next command would take it for its own.
+            self._pgconn.finish()
 
     def results(self) -> list[PGresult]:
-        """One result for each command that was sent."""
+        """Return one result for each command that was sent."""
         self._pgconn.pipeline_sync()
+        # Read while sending: a server whose results are not read stops reading, and both sides would wait forever.
         while self._pgconn.flush():
             self._wait(select.POLLIN | select.POLLOUT)
         found: list[PGresult] = []
@@ -90,6 +136,7 @@ class _Pipeline:
             while self._pgconn.is_busy():
                 self._wait(select.POLLIN)
             result = self._pgconn.get_result()
+            # None ends the results of one command. A lost connection returns nothing else.
             if result is None:
                 if self._pgconn.status == ConnStatus.BAD:
                     raise psycopg.OperationalError("the connection is lost")
@@ -105,7 +152,7 @@ class _Pipeline:
                 self._pgconn.consume_input()
 
 
-def _good(result: PGresult) -> PGresult:
-    if result.status in _DONE:
+def check_result(result: PGresult) -> PGresult:
+    if result.status in DONE:
         return result
     raise psycopg.errors.error_from_result(result)

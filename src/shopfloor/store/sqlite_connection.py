@@ -2,103 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import apsw
 
-from shopfloor.errors import ShopfloorError, StoreBusy, StoreFailed, StoreFull, StoreUnreachable
-from shopfloor.store.interface import Engine, Row
-from shopfloor.store.values import check
+from shopfloor.errors import (
+    ShopfloorError,
+    StoreBusy,
+    StoreDamaged,
+    StoreFailed,
+    StoreFull,
+    StoreUnreachable,
+    StoreUnwritable,
+)
+from shopfloor.store.protocol import Engine, Row
+from shopfloor.store.values import check_parameters
 
-_NO_ROOM = (apsw.SQLITE_IOERR_SHMSIZE,)
+_DISK_FULL_CODES = (apsw.SQLITE_IOERR_SHMSIZE,)
 
 
 class SqliteConnection:
-    __slots__ = ("_alive", "_raw", "_run", "topics")
+    __slots__ = ("_execute", "_raw", "_run", "topics")
 
     engine: Engine = "sqlite"
     for_update: str = ""
     skip_locked: str = ""
+    by_row_id: str = "NOT INDEXED"
+    counter_slot: int = 0
 
     def __init__(self, raw: apsw.Connection, run: Callable[..., apsw.Cursor], topics: list[str]) -> None:
         self._raw = raw
-        self._run = self._alive = run
+        self._run = self._execute = run
         self.topics = topics
 
     def execute(self, sql: str, /, **params: Any) -> int:
         try:
-            self._run(sql, check(params)).fetchall()
+            self._run(sql, check_parameters(params)).fetchall()
         except apsw.Error as error:
             self._fail(error)
         return self._raw.changes()
 
-    def one(self, sql: str, /, **params: Any) -> Row | None:
+    def send(self, sql: str, /, **params: Any) -> None:
         try:
-            rows = self._run(sql, check(params)).fetchall()
+            self._run(sql, check_parameters(params)).fetchall()
+        except apsw.Error as error:
+            self._fail(error)
+
+    def fetch_one(self, sql: str, /, **params: Any) -> Row | None:
+        try:
+            rows = self._run(sql, check_parameters(params)).fetchall()
         except apsw.Error as error:
             self._fail(error)
         return rows[0] if rows else None
 
-    def all(self, sql: str, /, **params: Any) -> list[Row]:
+    def fetch_all(self, sql: str, /, **params: Any) -> list[Row]:
         try:
-            return self._run(sql, check(params)).fetchall()
+            return self._run(sql, check_parameters(params)).fetchall()
         except apsw.Error as error:
             self._fail(error)
 
-    def savepoint(self) -> AbstractContextManager[None]:
-        return _Savepoint(self)
+    def stream(self, sql: str, /, **params: Any) -> Iterator[Row]:
+        try:
+            # A cursor of its own: the one behind `_run` may be used for other statements meanwhile.
+            yield from self._raw.execute(sql, check_parameters(params))
+        except apsw.Error as error:
+            self._fail(error)
 
-    def hint(self, *topics: str) -> None:
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        self.execute("SAVEPOINT part")
+        topic_count = len(self.topics)
+        try:
+            yield
+        except BaseException:
+            del self.topics[topic_count:]
+            # Some errors make the engine drop the whole transaction, and the savepoint with it.
+            if self._raw.in_transaction:
+                self._run = self._execute
+                self.execute("ROLLBACK TO part")
+                self.execute("RELEASE part")
+            raise
+        self.execute("RELEASE part")
+
+    def see_all_workspaces(self) -> None:
+        """Do nothing: SQLite has no fence."""
+
+    def notify_on_commit(self, *topics: str) -> None:
         self.topics += topics
 
-    def settle(self) -> None:
-        """Refuse to go on with a transaction that is not whole."""
-        if self._run is not self._alive or not self._raw.in_transaction:
+    def check_intact(self) -> None:
+        """Raise if a statement failed and its error was swallowed: the transaction must not be committed."""
+        # `_run` is swapped out by a failure or by the end. That costs a statement no check of a flag.
+        if self._run is not self._execute or not self._raw.in_transaction:
             raise StoreFailed("A statement failed and its error was passed over; nothing was written.")
 
-    def end(self) -> None:
-        """From here on every use is a mistake, and says so."""
-        self._run = _ended
-
-    def undo(self) -> None:
-        """Go back to the innermost savepoint, if the engine still has the transaction."""
-        if self._raw.in_transaction:
-            self._run = self._alive
-            self.execute("ROLLBACK TO part")
-            self.execute("RELEASE part")
+    def invalidate(self) -> None:
+        """Make every later use raise: the transaction is over."""
+        self._run = _raise_ended
 
     def _fail(self, error: apsw.Error) -> NoReturn:
-        # As on PostgreSQL, nothing follows a failed statement but the way back to a savepoint. It also keeps
-        # statements from running outside of a transaction, when the engine has dropped it.
-        self._run = _failed
-        raise translated(error) from error
+        # As on PostgreSQL, only a rollback to a savepoint may follow a failed statement. It also keeps statements
+        # from running outside a transaction after the engine has dropped it.
+        self._run = _raise_failed
+        raise translate_error(error) from error
 
 
-class _Savepoint:
-    __slots__ = ("_conn", "_told")
-
-    def __init__(self, conn: SqliteConnection) -> None:
-        self._conn = conn
-
-    def __enter__(self) -> None:
-        self._conn.execute("SAVEPOINT part")
-        self._told = len(self._conn.topics)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self._conn.execute("RELEASE part")
-        else:
-            del self._conn.topics[self._told :]
-            self._conn.undo()
-
-
-def translated(error: apsw.Error) -> ShopfloorError:
-    """The engine's error in the floor's words."""
+def translate_error(error: apsw.Error) -> ShopfloorError:
+    """Translate an error of SQLite into one of ours."""
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return StoreBusy()
@@ -106,14 +118,20 @@ def translated(error: apsw.Error) -> ShopfloorError:
             return StoreFull()
         case apsw.CantOpenError():
             return StoreUnreachable()
-    if getattr(error, "extendedresult", 0) in _NO_ROOM:
+        case apsw.CorruptError() | apsw.NotADBError():
+            return StoreDamaged()
+    if getattr(error, "extendedresult", 0) in _DISK_FULL_CODES:
         return StoreFull()
+    # A limit of the size of a file, a quota, a disk that went read-only: rows that were deferred wait until it is over.
+    # ReadOnlyError is something else: a write in a read, which is a mistake of our own.
+    if isinstance(error, apsw.IOError):
+        return StoreUnwritable()
     return StoreFailed(f"The store failed: {error}")
 
 
-def _ended(*_: object) -> NoReturn:
+def _raise_ended(*_: object) -> NoReturn:
     raise RuntimeError("this connection ended with its transaction")
 
 
-def _failed(*_: object) -> NoReturn:
+def _raise_failed(*_: object) -> NoReturn:
     raise StoreFailed("An earlier statement of this transaction failed.")

@@ -1,0 +1,1 @@
+-- 0028_row_security.sql: nothing to do. Row-level security exists on PostgreSQL only.
