@@ -1,1 +1,1 @@
-"""The rows: SQL lives here, and only here."""
+"""Repositories: all SQL outside of the store."""

@@ -3,124 +3,140 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
-from shopfloor.domain.decisions import Entry, Sought, first_reference
+from shopfloor.domain.decisions import Entry, LogFilter, NewEntry, first_reference
 from shopfloor.errors import NotFound
-from shopfloor.repositories.written import Change, unindexed
-from shopfloor.store.database import Connection
+from shopfloor.repositories.index_marks import mark_changed
+from shopfloor.repositories.repository import Repository
+from shopfloor.store.protocol import MAX_ID
 
 _COLUMNS = (
     "id, reference, kind, subject, actor, toolset, tool, decision, reasoning, context,"
     " code, task, duration, count, created_at, retries"
 )
 
-LOOKED_THROUGH = 20_000
-"""Rows that one search looks at, at most, before it says how far it came."""
+MAX_ROWS_EXAMINED = 20_000
+"""Maximum number of rows that one search examines before it returns a cursor."""
 
 _LOOKS = "(toolset = 'desk' OR (toolset = 'personal' AND tool LIKE 'show%'))"
-"""Calls by which a page looks at the floor, or at somebody's list."""
+"""Calls by which a page reads the server's state or a user's list."""
 
-_SLACK = 1000
-"""Numbers and times grow together, but not in step: calls that last end among later ones."""
-_UNINDEXED = unindexed("decision", "CAST(decision.id AS TEXT)", "created_at")
+# Each comparison comes before its IS NULL: PostgreSQL takes the type of a parameter from its first use.
+_MATCHES = f"""
+    CASE :rows
+        WHEN 'open' THEN kind = 'invocation' AND process IS NOT NULL
+        WHEN 'result' THEN kind = 'result'
+        WHEN 'end' THEN kind <> 'invocation'
+        ELSE id > 0
+    END
+    AND (:desk = 1 OR NOT {_LOOKS})
+    AND (:drivers = 1 OR toolset NOT IN ('run', 'crew') OR code IS NOT NULL)
+    AND (code = :code OR :code IS NULL)
+    AND (subject = :subject OR :subject IS NULL)
+    AND (tool = :tool OR :tool IS NULL)
+    AND (lower(tool) LIKE :tool_pattern ESCAPE '!' OR :tool_pattern IS NULL)
+    AND (created_at >= :since OR :since IS NULL)
+    AND (created_at < :until OR :until IS NULL)
+    AND (
+        lower(decision) LIKE :pattern ESCAPE '!'
+        OR lower(reasoning) LIKE :pattern ESCAPE '!'
+        OR lower(context) LIKE :pattern ESCAPE '!'
+        OR lower(tool) LIKE :pattern ESCAPE '!'
+        OR lower(subject) LIKE :pattern ESCAPE '!'
+        OR :pattern IS NULL
+    )
+"""
+"""Whether a candidate of a search matches. No index serves this, and none has to: there are few candidates."""
+
+_ID_SLACK = 1000
+"""Ids and times grow together, but not in step: a long call ends among later ones."""
+
+_INSERT = """
+    INSERT INTO decision (workspace, reference, kind, subject, actor, toolset, tool, decision,
+        reasoning, context, code, stack, task, duration, process, retries, created_at)
+    VALUES (:workspace, :reference, :kind, :subject, :actor, :toolset, :tool, :decision, :reasoning,
+        :context, :code, :stack, :task, :duration, :process, :retries, :created_at)
+"""
+_DEFAULTS = {"code": None, "stack": None, "task": None, "duration": None, "process": None, "retries": 0}
 
 
-class Decisions:
+class Decisions(Repository):
     """The log of a workspace."""
 
-    def __init__(self, connection: Connection, workspace: int) -> None:
-        self._connection = connection
-        self._workspace = workspace
-
-    def add(
-        self,
-        *,
-        reference: int,
-        kind: str,
-        subject: str,
-        actor: str,
-        toolset: str,
-        tool: str,
-        decision: str,
-        reasoning: str,
-        context: str,
-        created_at: int,
-        code: str | None = None,
-        stack: str | None = None,
-        task: int | None = None,
-        duration: int | None = None,
-        process: int | None = None,
-        retries: int = 0,
-    ) -> int:
-        """The number of the new row. A process marks an entry as open until it is closed."""
-        row = self._connection.one(
-            "INSERT INTO decision (workspace, reference, kind, subject, actor, toolset, tool, decision, reasoning,"
-            " context, code, stack, task, duration, process, retries, created_at)"
-            " VALUES (:workspace, :reference, :kind, :subject, :actor, :toolset, :tool, :decision, :reasoning,"
-            " :context, :code, :stack, :task, :duration, :process, :retries, :created_at) RETURNING id",
-            workspace=self._workspace,
-            reference=reference,
-            kind=kind,
-            subject=subject,
-            actor=actor,
-            toolset=toolset,
-            tool=tool,
-            decision=decision,
-            reasoning=reasoning,
-            context=context,
-            code=code,
-            stack=stack,
-            task=task,
-            duration=duration,
-            process=process,
-            retries=retries,
-            created_at=created_at,
-        )
+    def add(self, **values: Unpack[NewEntry]) -> int:
+        """Add a row and return its number. With `process`, the entry is open until it is closed."""
+        row = self._connection.fetch_one(f"{_INSERT} RETURNING id", workspace=self._workspace, **(_DEFAULTS | values))
         assert row is not None
+        if values["kind"] == "manual":
+            mark_changed(self._connection, self._workspace, "decision", row[0])
         return int(row[0])
 
-    def leave_open(self, id: int, process: int | None) -> None:
-        """Mark an entry as unanswered for as long as its process lives."""
+    def append(self, **values: Unpack[NewEntry]) -> None:
+        """Add a row whose number is not needed."""
+        self._connection.send(_INSERT, workspace=self._workspace, **(_DEFAULTS | values))
+
+    def mark_open(self, id: int, process: int | None) -> None:
+        """Mark an entry as open while its process lives."""
         self._connection.execute(
-            "UPDATE decision SET process = :process WHERE workspace = :workspace AND id = :id",
+            """
+            UPDATE decision SET process = :process
+            WHERE workspace = :workspace AND id = :id
+            """,
             workspace=self._workspace,
             id=id,
             process=process,
         )
 
     def close(self, id: int) -> bool:
-        """Mark an open entry as answered; false when somebody else has closed it."""
+        """Close an open entry. Return False if it was already closed."""
         closed = self._connection.execute(
-            "UPDATE decision SET process = NULL WHERE workspace = :workspace AND id = :id AND process IS NOT NULL",
+            """
+            UPDATE decision SET process = NULL
+            WHERE workspace = :workspace AND id = :id AND process IS NOT NULL
+            """,
             workspace=self._workspace,
             id=id,
         )
         return closed == 1
 
-    def left_open(self, limit: int) -> list[Entry]:
-        """Entries whose process is no longer known."""
-        rows = self._connection.all(
-            f"SELECT {_COLUMNS} FROM decision WHERE process IS NOT NULL AND workspace = :workspace AND NOT EXISTS"
-            " (SELECT 1 FROM process WHERE process.workspace = decision.workspace AND process.id = decision.process)"
-            " ORDER BY id LIMIT :limit",
+    def list_left_open(self, limit: int) -> list[Entry]:
+        """Return open entries whose process no longer exists."""
+        # Named, because the workspace selects every row of the log: without statistics SQLite takes it for selective,
+        # and this runs at every heartbeat. With a million calls that stopped all writes for 1.8 s.
+        source = "decision INDEXED BY decision_open" if self._connection.engine == "sqlite" else "decision"
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT {_COLUMNS} FROM {source}
+            WHERE process IS NOT NULL
+              AND workspace = :workspace
+              AND NOT EXISTS (SELECT 1 FROM process WHERE process.workspace = decision.workspace
+                AND process.id = decision.process)
+            ORDER BY id LIMIT :limit
+            """,
             workspace=self._workspace,
             limit=limit,
         )
         return [Entry(*row) for row in rows]
 
-    def concern(self, reference: int, task: int) -> None:
-        """The call with this reference was about a task."""
+    def set_task(self, reference: int, task: int) -> None:
+        """Record which task the call with this reference is about."""
         self._connection.execute(
-            "UPDATE decision SET task = :task WHERE workspace = :workspace AND reference = :reference",
+            """
+            UPDATE decision SET task = :task
+            WHERE workspace = :workspace AND reference = :reference
+            """,
             workspace=self._workspace,
             reference=reference,
             task=task,
         )
 
     def get(self, id: int) -> Entry:
-        row = self._connection.one(
-            f"SELECT {_COLUMNS} FROM decision WHERE workspace = :workspace AND id = :id",
+        row = self._connection.fetch_one(
+            f"""
+            SELECT {_COLUMNS} FROM decision
+            WHERE workspace = :workspace AND id = :id
+            """,
             workspace=self._workspace,
             id=id,
         )
@@ -128,7 +144,7 @@ class Decisions:
             raise NotFound(f"Log entry log-{id} does not exist", log=id)
         return Entry(*row)
 
-    def page(
+    def list_page(
         self,
         *,
         limit: int,
@@ -138,128 +154,221 @@ class Decisions:
         task: int | None = None,
         reference: int | None = None,
     ) -> list[Entry]:
-        """Entries, newest first, that fit every filter given."""
-        filters = ["workspace = :workspace"]
+        """Return entries that match every filter, newest first."""
+        filters = ["workspace = :workspace", "id < :before"]
         wanted = {"subject": subject, "tool": tool, "task": task, "reference": reference}
         filters += [f"{column} = :{column}" for column, value in wanted.items() if value is not None]
-        if before is not None:
-            filters.append("id < :before")
-        rows = self._connection.all(
-            f"SELECT {_COLUMNS} FROM decision WHERE {' AND '.join(filters)} ORDER BY id DESC LIMIT :limit",
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT {_COLUMNS} FROM decision
+            WHERE {" AND ".join(filters)}
+            ORDER BY id DESC LIMIT :limit
+            """,
             workspace=self._workspace,
             limit=limit,
             **{column: value for column, value in wanted.items() if value is not None},
-            **({} if before is None else {"before": before}),
+            before=MAX_ID if before is None else before,
         )
         return [Entry(*row) for row in rows]
 
-    def search(self, sought: Sought, limit: int, before: int | None = None) -> tuple[list[Entry], int | None]:
-        """Rows that fit, newest first, and the number to go on before; none when there is nothing further back.
+    def search(self, sought: LogFilter, limit: int, before: int | None = None) -> tuple[list[Entry], int | None]:
+        """Return matching rows, newest first, and the id to continue before, or None at the end.
 
-        The most telling filter that has an index names candidates, the others judge them: a search costs the same
-        however long the log is. One that finds little stops after so many candidates.
+        The most selective filter with an index finds candidates, and the others filter them: a search costs the same
+        regardless of the log's length. It stops after MAX_ROWS_EXAMINED candidates.
         """
-        from_id, before = self._bounds(sought, before)
-        found: dict[str, Any] = {
+        # Ids and times grow together, so the ids around the time span bound the scan. It has no index of its own.
+        from_id, before_id = self._find_id_bounds(sought)
+        span = {
             "workspace": self._workspace,
-            "before": before,
             "from_id": from_id,
-            "cap": LOOKED_THROUGH,
+            "before": before_id if before is None else min(before, before_id),
+            "subject": sought.subject,
+            "tool": sought.tool,
+            "task": sought.task,
+            "cap": MAX_ROWS_EXAMINED,
         }
-        candidates = (
-            f"FROM decision WHERE workspace = :workspace AND id < :before AND id > :from_id AND {_driver(sought)}"
-            " ORDER BY id DESC LIMIT :cap"
-        )
-        judged, values = _judged(sought)
-        found |= {"subject": sought.subject} if ":subject" in candidates + judged else {}
-        found |= {"tool": sought.tool} if ":tool" in candidates + judged else {}
-        found |= {"task": sought.task} if ":task" in candidates + judged else {}
-        rows = self._connection.all(
-            f"SELECT {_COLUMNS} FROM (SELECT {_COLUMNS}, process {candidates}) AS candidate WHERE {judged}"
-            " ORDER BY id DESC LIMIT :limit",
+        # A fragment, and not `(:task IS NULL OR task = :task)` for every filter: SQLite plans a statement without its
+        # values, and would take none of the partial indexes. The index is named, because SQLite, which has no
+        # statistics here, prefers decision_workspace for any range of ids and reads the whole log for one task.
+        index, condition = _choose_index(sought)
+        # Of a call, its end matches, or its start while it is open or when text is searched for.
+        ends = "end" if sought.text is None else "all"
+        source = f"decision INDEXED BY {index}" if self._connection.engine == "sqlite" else "decision"
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT {_COLUMNS} FROM (
+                SELECT {_COLUMNS}, process FROM {source}
+                WHERE workspace = :workspace AND id < :before AND id > :from_id AND {condition}
+                ORDER BY id DESC LIMIT :cap
+            ) AS candidate
+            WHERE {_MATCHES}
+            ORDER BY id DESC LIMIT :limit
+            """,
             limit=limit,
-            **found,
-            **values,
+            rows={"open": "open", "ok": "result"}.get(sought.outcome or "", ends),
+            desk=int(sought.desk),
+            drivers=int(sought.includes_drivers),
+            code=None if sought.outcome in (None, "ok", "error", "decision", "open") else sought.outcome,
+            since=sought.since,
+            until=sought.until,
+            pattern=_to_pattern(sought.text),
+            tool_pattern=_to_pattern(sought.tool_part),
+            **span,
         )
         entries = [Entry(*row) for row in rows]
         if len(entries) == limit:
             return entries, entries[-1].id
-        only = {key: value for key, value in found.items() if f":{key}" in candidates}
-        end = self._connection.one(
-            f"SELECT count(*), coalesce(min(id), 0) FROM (SELECT id {candidates}) AS candidate", **only
+        # Fewer than asked for: either the log ends, or the search stopped at its limit and continues from there.
+        end = self._connection.fetch_one(
+            f"""
+            SELECT count(*), coalesce(min(id), 0) FROM (
+                SELECT id FROM {source}
+                WHERE workspace = :workspace AND id < :before AND id > :from_id AND {condition}
+                ORDER BY id DESC LIMIT :cap
+            ) AS candidate
+            """,
+            **span,
         )
         assert end is not None
-        return entries, int(end[1]) if end[0] == LOOKED_THROUGH else None
+        return entries, int(end[1]) if end[0] == MAX_ROWS_EXAMINED else None
 
-    def _bounds(self, sought: Sought, before: int | None) -> tuple[int, int]:
-        """Between which numbers the rows of the sought time are, roughly."""
-        low = 0 if sought.since is None else self._number_at(sought.since, "max") - _SLACK
-        high = 2**62 if sought.until is None else self._number_at(sought.until, "min") + _SLACK
-        return low, high if before is None else min(before, high)
+    def _find_id_bounds(self, sought: LogFilter) -> tuple[int, int]:
+        """Return the ids between which the rows of the filter's time span are, roughly."""
+        low, high = 0, MAX_ID
+        if sought.since is not None:
+            row = self._connection.fetch_one(
+                """
+                SELECT id FROM decision
+                WHERE workspace = :workspace AND reference < :reference
+                ORDER BY reference DESC LIMIT 1
+                """,
+                workspace=self._workspace,
+                reference=first_reference(sought.since),
+            )
+            low = -_ID_SLACK if row is None else int(row[0]) - _ID_SLACK
+        if sought.until is not None:
+            row = self._connection.fetch_one(
+                """
+                SELECT id FROM decision
+                WHERE workspace = :workspace AND reference >= :reference
+                ORDER BY reference LIMIT 1
+                """,
+                workspace=self._workspace,
+                reference=first_reference(sought.until),
+            )
+            high = MAX_ID if row is None else int(row[0]) + _ID_SLACK
+        return low, high
 
-    def _number_at(self, at: int, side: str) -> int:
-        direction = {"max": "< :reference ORDER BY reference DESC", "min": ">= :reference ORDER BY reference"}[side]
-        row = self._connection.one(
-            f"SELECT id FROM decision WHERE workspace = :workspace AND reference {direction} LIMIT 1",
-            workspace=self._workspace,
-            reference=first_reference(at),
-        )
-        return int(row[0]) if row is not None else {"max": 0, "min": 2**62}[side]
+    def list_call(self, reference: int) -> list[Entry]:
+        """Return all rows of one call, in order."""
+        return self.list_page(limit=100, reference=reference)[::-1]
 
-    def of(self, reference: int) -> list[Entry]:
-        """All rows of one call, in their order."""
-        return self.page(limit=100, reference=reference)[::-1]
-
-    def newest_call(self) -> int:
-        """The number of the last row that a timeline shows."""
-        row = self._connection.one(
-            f"SELECT id FROM decision WHERE workspace = :workspace AND kind <> 'invocation' AND NOT {_LOOKS}"
-            " ORDER BY id DESC LIMIT 1",
+    def newest_call_id(self) -> int:
+        """Return the id of the newest row that a timeline shows, or 0."""
+        row = self._connection.fetch_one(
+            f"""
+            SELECT id FROM decision
+            WHERE workspace = :workspace AND kind <> 'invocation' AND NOT {_LOOKS}
+            ORDER BY id DESC LIMIT 1
+            """,
             workspace=self._workspace,
         )
         return 0 if row is None else int(row[0])
 
-    def last_of(self, subject: str) -> Entry | None:
-        """The newest row about somebody."""
-        rows = self.page(limit=1, subject=subject)
-        return rows[0] if rows else None
-
-    def unindexed(self, since: int, limit: int) -> list[Change]:
-        """What agents decided themselves since then and the index does not know, oldest first."""
-        rows = self._connection.all(
-            "SELECT created_at, CAST(id AS TEXT) FROM decision WHERE workspace = :workspace AND kind = 'manual'"
-            f" AND created_at >= :since AND {_UNINDEXED}"
-            " ORDER BY created_at, id LIMIT :limit",
+    def count_calls(self, since: int, limit: int) -> int:
+        """Count the calls of all processes since a time, without those of the desk, up to the limit."""
+        first, _ = self._find_id_bounds(LogFilter(since=since))
+        row = self._connection.fetch_one(
+            """
+            SELECT count(*) FROM (
+                SELECT 1 FROM decision
+                WHERE workspace = :workspace AND kind <> 'invocation' AND toolset <> 'desk' AND kind <> 'manual'
+                  AND id >= :first AND created_at >= :since
+                LIMIT :limit
+            ) AS counted
+            """,
             workspace=self._workspace,
+            first=first,
             since=since,
             limit=limit,
         )
-        return [(at, ref) for at, ref in rows]
+        assert row is not None
+        return int(row[0])
 
-    def some(self, ids: Sequence[int]) -> list[Entry]:
-        """Those of these entries that exist."""
+    def count_results_without_invocation(self) -> tuple[int, int]:
+        """Count the results whose invocation is missing, to verify the log; return the id of the first one too."""
+        row = self._connection.fetch_one(
+            """
+            SELECT count(*), coalesce(min(id), 0) FROM decision AS ended
+            WHERE workspace = :workspace AND kind = 'result'
+              -- Retention may have deleted the invocation of a call that took long.
+              AND reference > coalesce((SELECT min(reference) FROM decision WHERE workspace = :workspace), 0)
+              AND NOT EXISTS (
+                SELECT 1 FROM decision AS begun
+                WHERE begun.workspace = ended.workspace AND begun.reference = ended.reference
+                  AND begun.kind = 'invocation'
+            )
+            """,
+            workspace=self._workspace,
+        )
+        assert row is not None
+        return int(row[0]), int(row[1])
+
+    def find_newest(self, subjects: Sequence[str]) -> dict[str, Entry]:
+        """Return the newest row about each of these principals, by subject."""
+        if not subjects:
+            return {}
+        # Materialized: PostgreSQL takes a subquery in a condition for one that may leak rows past the row-level security,
+        # and then uses no index for it.
+        # In steps of 50 parameters, so that PostgreSQL prepares a few statements, not one for each number of agents.
+        padded = [*subjects, *[subjects[-1]] * (-len(subjects) % 50)]
+        wanted = {f"subject{number}": subject for number, subject in enumerate(padded)}
+        rows = self._connection.fetch_all(
+            f"""
+            WITH wanted (subject) AS (VALUES {", ".join(f"(:{name})" for name in wanted)}),
+            newest (id) AS MATERIALIZED (
+                SELECT (SELECT id FROM decision WHERE workspace = :workspace
+                    AND subject = wanted.subject ORDER BY id DESC LIMIT 1) FROM wanted
+            )
+            SELECT {_COLUMNS} FROM decision {self._connection.by_row_id}
+            WHERE workspace = :workspace AND id IN (SELECT id FROM newest)
+            """,
+            workspace=self._workspace,
+            **wanted,
+        )
+        entries = [Entry(*row) for row in rows]
+        return {entry.subject: entry for entry in entries}
+
+    def find_many(self, ids: Sequence[int]) -> list[Entry]:
+        """Return those of these entries that exist."""
         if not ids:
             return []
-        rows = self._connection.all(
-            f"SELECT {_COLUMNS} FROM decision WHERE workspace = :workspace"
-            f" AND id IN ({', '.join(str(int(id)) for id in ids)})",
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT {_COLUMNS} FROM decision {self._connection.by_row_id}
+            WHERE workspace = :workspace AND id IN ({", ".join(str(int(id)) for id in ids)})
+            """,
             workspace=self._workspace,
         )
         return [Entry(*row) for row in rows]
 
-    def stack(self, id: int) -> str | None:
-        """The stack trace of an error row; for people only."""
-        row = self._connection.one(
+    def find_stack(self, id: int) -> str | None:
+        """Return the stack trace of an error row, for people only."""
+        row = self._connection.fetch_one(
             "SELECT stack FROM decision WHERE workspace = :workspace AND id = :id", workspace=self._workspace, id=id
         )
         return None if row is None else row[0]
 
     def count_limited(self, *, reference: int, since: int, subject: str, toolset: str, tool: str, now: int) -> None:
-        """One more rate-limited call in this window: one row each, with a count."""
+        """Count a rate-limited call: one row per principal, tool and window."""
         counted = self._connection.execute(
-            "UPDATE decision SET count = count + 1 WHERE workspace = :workspace AND id = (SELECT max(id) FROM decision"
-            " WHERE workspace = :workspace AND subject = :subject AND tool = :tool AND kind = 'limited'"
-            " AND created_at >= :since)",
+            """
+            UPDATE decision SET count = count + 1
+            WHERE workspace = :workspace
+              AND id = (SELECT max(id) FROM decision WHERE workspace = :workspace AND subject = :subject
+                AND tool = :tool AND kind = 'limited' AND created_at >= :since)
+            """,
             workspace=self._workspace,
             subject=subject,
             tool=tool,
@@ -281,55 +390,27 @@ class Decisions:
             )
 
 
-def _driver(sought: Sought) -> str:
-    """The condition that an index answers."""
-    if sought.task is not None:
-        return "task = :task AND task IS NOT NULL"
-    if sought.outcome == "decision":
-        return "kind = 'manual'"
-    if sought.outcome == "open":
-        return "process IS NOT NULL"
-    if sought.outcome not in (None, "ok"):
-        return "code IS NOT NULL"
-    if sought.subject is not None:
-        return "subject = :subject"
-    if sought.tool is not None:
-        return "tool = :tool"
-    if sought.desk or sought.text is not None:
-        return "id > 0"
-    return "kind <> 'invocation' AND toolset <> 'desk'"
-
-
-def _judged(sought: Sought) -> tuple[str, dict[str, Any]]:
-    """What else a row must be, and the values that say so."""
-    conditions = [_of_kind(sought)] if _of_kind(sought) else []
-    values: dict[str, Any] = {}
-    if sought.outcome not in (None, "ok", "error", "decision", "open"):
-        conditions.append("code = :code")
-        values["code"] = sought.outcome
-    if not sought.desk:
-        conditions.append(f"NOT {_LOOKS}")
-    conditions += [f"{column} = :{column}" for column in ("subject", "tool") if getattr(sought, column) is not None]
-    for condition, name in (("created_at >= :since", "since"), ("created_at < :until", "until")):
-        if getattr(sought, name) is not None:
-            conditions.append(condition)
-            values[name] = getattr(sought, name)
-    if sought.text is not None:
-        values["pattern"] = _pattern(sought.text)
-        columns = ("decision", "reasoning", "context", "tool", "subject")
-        conditions.append("(" + " OR ".join(f"lower({column}) LIKE :pattern ESCAPE '!'" for column in columns) + ")")
-    return " AND ".join(conditions) or "id > 0", values
-
-
-def _of_kind(sought: Sought) -> str:
-    """Which rows of a call a search shows: how it ended, or how it began while it is open or words are sought."""
-    if sought.outcome == "open":
-        return "kind = 'invocation' AND process IS NOT NULL"
-    if sought.outcome == "ok":
-        return "kind = 'result'"
-    return "kind <> 'invocation'" if sought.text is None else ""
-
-
-def _pattern(text: str) -> str:
-    """The text anywhere, its case not regarded."""
+def _to_pattern(text: str | None) -> str | None:
+    """Return the LIKE pattern that matches text anywhere, or None."""
+    if text is None:
+        return None
     return "%" + "".join(f"!{char}" if char in "!%_" else char for char in text.lower()) + "%"
+
+
+def _choose_index(sought: LogFilter) -> tuple[str, str]:
+    """Return the index that finds the candidates, and the condition that it serves."""
+    if sought.task is not None:
+        return "decision_task", "task = :task AND task IS NOT NULL"
+    if sought.outcome == "decision":
+        return "decision_said", "kind = 'manual'"
+    if sought.outcome == "open":
+        return "decision_open", "process IS NOT NULL"
+    if sought.outcome not in (None, "ok"):
+        return "decision_failed", "code IS NOT NULL"
+    if sought.subject is not None:
+        return "decision_subject", "subject = :subject"
+    if sought.tool is not None:
+        return "decision_tool", "tool = :tool"
+    if sought.desk or sought.text is not None:
+        return "decision_workspace", "id > 0"
+    return "decision_calls", "kind <> 'invocation' AND toolset <> 'desk'"

@@ -1,15 +1,15 @@
-"""The processes that work on a floor, and their heartbeats."""
+"""The processes that use a workspace, and their heartbeats."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shopfloor.store.database import Connection
+from shopfloor.repositories.repository import Repository
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that serves, or calls, on this floor."""
+    """A process that serves this workspace or calls in it."""
 
     id: int
     kind: str
@@ -18,43 +18,77 @@ class Process:
     url: str | None
     started_at: int
     heartbeat_at: int
+    namespace: str | None
+    """Where the pid means something; see gateways/process_tree.py."""
+    start_ticks: int | None
 
 
-class Processes:
+class Registration:
+    """The number of this process among those of its workspace, or None while it has none.
+
+    The housekeeper sets it, and again when others reaped this process as dead. Everything else only reads it.
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+    def set(self, number: int | None) -> None:
+        """Take the number of a new row, or None once the row is removed."""
+        self.number = number
+
+
+class Processes(Repository):
     """The processes of a workspace."""
 
-    def __init__(self, connection: Connection, workspace: int) -> None:
-        self._connection = connection
-        self._workspace = workspace
-
-    def add(self, kind: str, host: str, pid: int, url: str | None, now: int) -> int:
-        row = self._connection.one(
-            "INSERT INTO process (workspace, kind, host, pid, url, started_at, heartbeat_at)"
-            " VALUES (:workspace, :kind, :host, :pid, :url, :now, :now) RETURNING id",
+    def add(
+        self,
+        kind: str,
+        host: str,
+        pid: int,
+        url: str | None,
+        now: int,
+        *,
+        namespace: str | None = None,
+        start_ticks: int | None = None,
+    ) -> int:
+        row = self._connection.fetch_one(
+            """
+            INSERT INTO process (workspace, kind, host, pid, url, started_at, heartbeat_at, namespace, start_ticks)
+            VALUES (:workspace, :kind, :host, :pid, :url, :now, :now, :namespace, :start_ticks)
+            RETURNING id
+            """,
             workspace=self._workspace,
             kind=kind,
             host=host,
             pid=pid,
             url=url,
             now=now,
+            namespace=namespace,
+            start_ticks=start_ticks,
         )
         assert row is not None
         return int(row[0])
 
-    def beat(self, id: int, now: int) -> bool:
-        """Still there; false when somebody took this process for dead."""
+    def record_heartbeat(self, id: int, now: int) -> bool:
+        """Record a heartbeat. Return False if the process was reaped as dead."""
         alive = self._connection.execute(
-            "UPDATE process SET heartbeat_at = :now WHERE workspace = :workspace AND id = :id",
+            """
+            UPDATE process SET heartbeat_at = :now
+            WHERE workspace = :workspace AND id = :id
+            """,
             workspace=self._workspace,
             id=id,
             now=now,
         )
         return alive == 1
 
-    def all(self) -> list[Process]:
-        rows = self._connection.all(
-            "SELECT id, kind, host, pid, url, started_at, heartbeat_at FROM process WHERE workspace = :workspace"
-            " ORDER BY id",
+    def list_all(self) -> list[Process]:
+        rows = self._connection.fetch_all(
+            """
+            SELECT id, kind, host, pid, url, started_at, heartbeat_at, namespace, start_ticks FROM process
+            WHERE workspace = :workspace
+            ORDER BY id
+            """,
             workspace=self._workspace,
         )
         return [Process(*row) for row in rows]

@@ -1,4 +1,4 @@
-"""Tasks of one kind of board, or of one board: nothing outside of that scope is ever seen or touched."""
+"""Tasks of one kind of board, or of one board. No statement reads or writes outside that scope."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ from collections.abc import Sequence
 from typing import Any
 
 from shopfloor.domain.tasks import BoardKind, Comment, State, Task, TaskNotFound
-from shopfloor.repositories.written import Change, unindexed
-from shopfloor.store.database import Connection, Row
+from shopfloor.repositories.index_marks import mark_changed
+from shopfloor.repositories.repository import Repository
+from shopfloor.store.protocol import Connection, Row
 
 _COLUMNS = (
     "number, kind, board, title, description, state, priority, open_blockers, assignee, attempts, fence, version,"
-    " worktree_path, branch_name, pr_url, acceptance, due_at, due_zone, created_at, updated_at, completed_at, deleted_at"
+    " worktree_path, branch_name, pr_url, acceptance, due_at, due_zone, created_at, updated_at, completed_at, deleted_at,"
+    " started_at, held_at, comments"
 )
 _CHANGEABLE = frozenset(
     {
         "title", "description", "state", "priority", "assignee", "attempts", "fence", "worktree_path", "branch_name",
         "pr_url", "acceptance", "due_at", "due_zone", "content_key", "completed_at", "deleted_at", "board",
+        "started_at", "held_at",
     }
 )  # fmt: skip
-_UNINDEXED = unindexed("task", "CAST(task.number AS TEXT)", "CASE WHEN deleted_at IS NULL THEN updated_at END")
-_UNINDEXED_COMMENT = unindexed("comment", "CAST(comment.id AS TEXT)", "comment.created_at")
+_SEARCHED = frozenset({"title", "description", "deleted_at"})
+"""The columns whose change a search can notice."""
 _SEEN_BY_ALL = (
     "EXISTS (SELECT 1 FROM task WHERE task.workspace = comment.workspace AND task.number = comment.task"
     " AND task.kind <> 'list')"
 )
-_LATE = 1000
-"""Comments among which one may become visible after others of a higher number."""
 
 
 class Tasks:
@@ -36,13 +37,15 @@ class Tasks:
         self._connection = connection
         self._kind = kind
         self._board = board
+        # One of two fragments, and not `(:board IS NULL OR board = :board)`: the indexes of boards begin with the
+        # board, and SQLite, which plans a statement without its values, would use none of them.
         self._scope = "workspace = :workspace AND kind = :kind" + ("" if board is None else " AND board = :board")
         self._bound: dict[str, Any] = {"workspace": workspace, "kind": kind.value}
         if board is not None:
             self._bound["board"] = board
 
     def add(self, *, title: str, now: int, board: str | None = None, **facts: Any) -> Task:
-        """A new task, PENDING unless said otherwise; on the scope's own board, or on the one given."""
+        """Add a task, PENDING by default, on the scope's own board or on `board`."""
         values = {
             "description": None,
             "state": State.PENDING.value,
@@ -56,16 +59,21 @@ class Tasks:
         }
         assert set(facts) <= _CHANGEABLE
         names = ", ".join(values)
-        row = self._connection.one(
-            f"INSERT INTO task ({names}) VALUES ({', '.join(f':{name}' for name in values)}) RETURNING {_COLUMNS}",
+        row = self._connection.fetch_one(
+            f"""
+            INSERT INTO task ({names})
+            VALUES ({", ".join(f":{name}" for name in values)})
+            RETURNING {_COLUMNS}
+            """,
             **values,
         )
         assert row is not None
+        self._mark_changed("task", row[0])
         return _task(row)
 
     def get(self, number: int, *, deleted: bool = False) -> Task:
-        """The task; deleted ones only when asked for."""
-        row = self._connection.one(
+        """Return the task, a deleted one only with `deleted`, or raise TaskNotFound."""
+        row = self._connection.fetch_one(
             f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND number = :number"
             + ("" if deleted else " AND deleted_at IS NULL"),
             number=number,
@@ -75,33 +83,43 @@ class Tasks:
             raise TaskNotFound(task=number)
         return _task(row)
 
-    def with_content(self, content_key: str) -> Task | None:
-        """The task of that content, where a board keeps its contents apart."""
-        row = self._connection.one(
-            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND content_key = :content_key AND deleted_at IS NULL",
+    def find_by_content(self, content_key: str) -> Task | None:
+        """Return the task with that content key, or None."""
+        row = self._connection.fetch_one(
+            f"""
+            SELECT {_COLUMNS} FROM task
+            WHERE {self._scope} AND content_key = :content_key AND deleted_at IS NULL
+            """,
             content_key=content_key,
             **self._bound,
         )
         return None if row is None else _task(row)
 
-    def beginning_with(self, digits: str, limit: int) -> list[int]:
-        """The numbers that begin with these digits."""
-        rows = self._connection.all(
-            f"SELECT number FROM task WHERE {self._scope} AND deleted_at IS NULL"
-            " AND CAST(number AS TEXT) LIKE :pattern ORDER BY number LIMIT :limit",
+    def list_numbers_with_prefix(self, digits: str, limit: int) -> list[int]:
+        """Return the task numbers that begin with these digits."""
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT number FROM task
+            WHERE {self._scope} AND deleted_at IS NULL AND CAST(number AS TEXT) LIKE :pattern
+            ORDER BY number LIMIT :limit
+            """,
             pattern=f"{digits}%",
             limit=limit,
             **self._bound,
         )
         return [row[0] for row in rows]
 
-    def change(self, number: int, now: int, **changes: Any) -> Task:
-        """The task after the change, with its next version."""
+    def update(self, number: int, now: int, **changes: Any) -> Task:
+        """Change columns of the task and return it with its next version."""
+        # Column names become part of the statement, so only known ones may.
         assert set(changes) <= _CHANGEABLE
-        row = self._connection.one(
-            f"UPDATE task SET {''.join(f'{name} = :{name}, ' for name in changes)}"
-            "updated_at = :now, version = version + 1"
-            f" WHERE {self._scope.replace(':board', ':own_board')} AND number = :number RETURNING {_COLUMNS}",
+        row = self._connection.fetch_one(
+            f"""
+            UPDATE task SET {"".join(f"{name} = :{name}, " for name in changes)}updated_at = :now,
+                version = version + 1
+            WHERE {self._scope.replace(":board", ":own_board")} AND number = :number
+            RETURNING {_COLUMNS}
+            """,
             number=number,
             now=now,
             **{("own_board" if name == "board" else name): value for name, value in self._bound.items()},
@@ -109,9 +127,11 @@ class Tasks:
         )
         if row is None:
             raise TaskNotFound(task=number)
+        if not _SEARCHED.isdisjoint(changes):
+            self._mark_changed("task", number)
         return _task(row)
 
-    def page(
+    def list_page(
         self,
         *,
         limit: int,
@@ -121,29 +141,57 @@ class Tasks:
         board: str | None = None,
         assignee: str | None = None,
     ) -> list[Task]:
-        """Tasks in the order of their numbers, beginning after one."""
+        """Return tasks in the order of their numbers, after `after`."""
         filters, values = self._filters(state=state, board=board, assignee=assignee)
         if after is not None:
             filters += f" AND number {'<' if newest_first else '>'} :after"
             values["after"] = after
-        rows = self._connection.all(
-            f"SELECT {_COLUMNS} FROM task WHERE {filters} ORDER BY number {'DESC' if newest_first else ''} LIMIT :limit",
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT {_COLUMNS} FROM task
+            WHERE {filters}
+            ORDER BY number {"DESC" if newest_first else ""} LIMIT :limit
+            """,
             limit=limit,
             **values,
         )
         return [_task(row) for row in rows]
 
+    def list_completed(self, limit: int, since: int = 0) -> list[Task]:
+        """Return the tasks that were completed since `since`, the latest first."""
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT {_COLUMNS} FROM task
+            WHERE {self._scope} AND deleted_at IS NULL AND completed_at >= :since
+            ORDER BY completed_at DESC LIMIT :limit
+            """,
+            limit=limit,
+            since=since,
+            **self._bound,
+        )
+        return [_task(row) for row in rows]
+
     def count(self, *, state: State | None = None, board: str | None = None) -> int:
         filters, values = self._filters(state=state, board=board, assignee=None)
-        row = self._connection.one(f"SELECT count(*) FROM task WHERE {filters}", **values)
+        row = self._connection.fetch_one(
+            f"""
+            SELECT count(*) FROM task
+            WHERE {filters}
+            """,
+            **values,
+        )
         assert row is not None
         return int(row[0])
 
     def count_up_to(self, limit: int, *, state: State, board: str | None = None) -> int:
-        """How many tasks are in a state; beyond the limit nobody counts."""
+        """Count the tasks in a state, up to the limit."""
         filters, values = self._filters(state=state, board=board, assignee=None)
-        row = self._connection.one(
-            f"SELECT count(*) FROM (SELECT 1 FROM task WHERE {filters} LIMIT :limit) AS counted", limit=limit, **values
+        row = self._connection.fetch_one(
+            f"""
+            SELECT count(*) FROM (SELECT 1 FROM task WHERE {filters} LIMIT :limit) AS counted
+            """,
+            limit=limit,
+            **values,
         )
         assert row is not None
         return int(row[0])
@@ -156,94 +204,149 @@ class Tasks:
         filters = " AND ".join([self._scope, "deleted_at IS NULL", *(f"{name} = :{name}" for name in given)])
         return filters, self._bound | given
 
-    def deleted(self, since: int, limit: int) -> list[Task]:
-        """Tasks deleted since then, the last one first."""
-        rows = self._connection.all(
-            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND deleted_at >= :since"
-            " ORDER BY deleted_at DESC, number DESC LIMIT :limit",
+    def list_deleted(self, since: int, limit: int) -> list[Task]:
+        """Return tasks deleted since `since`, the last one first."""
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT {_COLUMNS} FROM task
+            WHERE {self._scope} AND deleted_at >= :since
+            ORDER BY deleted_at DESC, number DESC LIMIT :limit
+            """,
             since=since,
             limit=limit,
             **self._bound,
         )
         return [_task(row) for row in rows]
 
-    def forget(self, before: int, limit: int) -> int:
-        """How many tasks that were deleted before then are gone for good now."""
-        return self._connection.execute(
-            f"DELETE FROM task WHERE {self._scope} AND number IN (SELECT number FROM task WHERE {self._scope}"
-            " AND deleted_at < :before ORDER BY deleted_at LIMIT :limit)",
+    def purge_deleted(self, before: int, limit: int) -> int:
+        """Delete permanently what was marked deleted before `before`, and return how many tasks."""
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT number FROM task
+            WHERE {self._scope} AND deleted_at < :before
+            ORDER BY deleted_at LIMIT :limit
+            """,
             before=before,
             limit=limit,
             **self._bound,
         )
+        for (number,) in rows:
+            self._purge(number)
+        return len(rows)
 
-    def clear(self) -> None:
-        """Nothing is left of the board, deleted tasks included."""
+    def _purge(self, number: int) -> None:
+        """Delete a task permanently, with its comments and dependencies."""
+        bound = {"workspace": self._bound["workspace"], "number": number}
+        comments = self._connection.fetch_all(
+            "DELETE FROM comment WHERE workspace = :workspace AND task = :number RETURNING id", **bound
+        )
+        for (id,) in comments:
+            self._mark_changed("comment", id)
+        self._connection.execute("DELETE FROM dependency WHERE workspace = :workspace AND task = :number", **bound)
+        self._connection.execute("DELETE FROM dependency WHERE workspace = :workspace AND blocker = :number", **bound)
+        self._connection.execute("DELETE FROM task WHERE workspace = :workspace AND number = :number", **bound)
+
+    def delete_all(self, limit: int) -> int:
+        """Delete the tasks of the board permanently, up to the limit, and return how many."""
         assert self._board is not None
-        self._connection.execute(f"DELETE FROM task WHERE {self._scope}", **self._bound)
+        count = 0
+        # Two statements, because each of the two has an index.
+        for which in ("deleted_at IS NULL", "deleted_at IS NOT NULL"):
+            count += self._connection.execute(
+                f"""
+                DELETE FROM task
+                WHERE workspace = :workspace
+                  AND number IN (SELECT number FROM task WHERE {self._scope} AND {which} LIMIT :limit)
+                """,
+                limit=limit - count,
+                **self._bound,
+            )
+        return count
 
-    def ready(self, board: str, limit: int = 1, *, claiming: bool = True) -> list[Task]:
-        """What can be begun on a board: unblocked, lowest priority number, then lowest number. When it is looked for in
-        order to claim it, others pass it over."""
-        rows = self._connection.all(
-            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND board = :on AND state = 'PENDING'"
-            f" AND open_blockers = 0 AND deleted_at IS NULL ORDER BY priority, number LIMIT :limit"
-            f" {self._connection.skip_locked if claiming else ''}",
+    def list_ready(self, board: str, limit: int = 1, *, claiming: bool = True) -> list[Task]:
+        """Return unblocked tasks of a board: lowest priority number first, then lowest number.
+
+        With `claiming`, concurrent claims skip the returned rows.
+        """
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT {_COLUMNS} FROM task
+            WHERE {self._scope}
+              AND board = :on
+              AND state = 'PENDING'
+              AND open_blockers = 0
+              AND deleted_at IS NULL
+            ORDER BY priority, number LIMIT :limit {self._connection.skip_locked if claiming else ""}
+            """,
             **self._bound,
             on=board,
             limit=limit,
         )
         return [_task(row) for row in rows]
 
-    def blockers(self, number: int) -> list[int]:
-        """The tasks that this one depends on."""
-        rows = self._connection.all(
-            "SELECT blocker FROM dependency WHERE workspace = :workspace AND task = :number"
-            f" AND {self._holds('number')} ORDER BY blocker",
+    def list_blockers(self, number: int) -> list[int]:
+        """Return the tasks that this one depends on."""
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT blocker FROM dependency
+            WHERE workspace = :workspace AND task = :number AND {self._holds("number")}
+            ORDER BY blocker
+            """,
             number=number,
             **self._bound,
         )
         return [row[0] for row in rows]
 
-    def dependents(self, number: int, limit: int) -> list[int]:
-        """The tasks that depend on this one."""
-        rows = self._connection.all(
-            "SELECT task FROM dependency WHERE workspace = :workspace AND blocker = :number"
-            f" AND {self._holds('number')} ORDER BY task LIMIT :limit",
+    def list_dependents(self, number: int, limit: int) -> list[int]:
+        """Return the tasks that depend on this one."""
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT task FROM dependency
+            WHERE workspace = :workspace AND blocker = :number AND {self._holds("number")}
+            ORDER BY task LIMIT :limit
+            """,
             number=number,
             limit=limit,
             **self._bound,
         )
         return [row[0] for row in rows]
 
-    def blockers_of(self, numbers: Sequence[int]) -> dict[int, list[int]]:
-        """The same for many tasks at once."""
+    def map_blockers(self, numbers: Sequence[int]) -> dict[int, list[int]]:
+        """Return the blockers of many tasks at once."""
         blockers: dict[int, list[int]] = {number: [] for number in numbers}
         if not blockers:
             return blockers
         names = {f"task{place}": number for place, number in enumerate(numbers)}
-        rows = self._connection.all(
-            "SELECT task, blocker FROM dependency WHERE workspace = :workspace"
-            f" AND task IN ({', '.join(f':{name}' for name in names)})"
-            f" AND EXISTS (SELECT 1 FROM task WHERE {self._scope} AND number = dependency.task) ORDER BY blocker",
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT task, blocker FROM dependency
+            WHERE workspace = :workspace
+              AND task IN ({", ".join(f":{name}" for name in names)})
+              AND EXISTS (SELECT 1 FROM task WHERE {self._scope} AND number = dependency.task)
+            """,
             **self._bound,
             **names,
         )
-        for number, blocker in rows:
+        # Sorted here: for ORDER BY blocker, SQLite reads all dependencies through their index by blocker.
+        for number, blocker in sorted(rows):
             blockers[number].append(blocker)
         return blockers
 
-    def unfinished_blockers(self, number: int) -> list[Task]:
-        """The tasks that keep this one from being begun."""
-        tasks = [self.get(blocker, deleted=True) for blocker in self.blockers(number)]
-        return [task for task in tasks if not task.completed]
+    def list_unfinished_blockers(self, number: int) -> list[Task]:
+        """Return the tasks that block this one. A deleted one does not."""
+        return [task for task in self.find_many(self.list_blockers(number)) if task.is_blocking]
 
-    def reaches(self, number: int, target: int) -> bool:
-        """Whether a task depends on the target, over any number of others."""
-        row = self._connection.one(
-            "WITH RECURSIVE upstream (number) AS (SELECT CAST(:number AS BIGINT) UNION SELECT blocker"
-            " FROM dependency JOIN upstream ON dependency.task = upstream.number WHERE workspace = :workspace)"
-            f" SELECT 1 FROM upstream WHERE number = :target AND {self._holds('number')} LIMIT 1",
+    def depends_on(self, number: int, target: int) -> bool:
+        """Return whether a task depends on the target, directly or through others."""
+        row = self._connection.fetch_one(
+            f"""
+            WITH RECURSIVE upstream (number) AS (SELECT CAST(:number AS BIGINT) UNION SELECT blocker
+                FROM upstream CROSS JOIN dependency
+                WHERE dependency.workspace = :workspace AND dependency.task = upstream.number)
+            SELECT 1 FROM upstream
+            WHERE number = :target AND {self._holds("number")}
+            LIMIT 1
+            """,
             number=number,
             target=target,
             **self._bound,
@@ -251,128 +354,163 @@ class Tasks:
         return row is not None
 
     def lock_graph(self) -> None:
-        """Whoever changes dependencies at the same time goes after this work."""
+        """Lock the workspace's dependencies until the transaction ends."""
+        # A cycle spans several rows: two transactions that each add one half of it would see no conflict. A common row
+        # makes them one.
         self._connection.execute(
-            "INSERT INTO task_graph (workspace, version) VALUES (:workspace, 1)"
-            " ON CONFLICT (workspace) DO UPDATE SET version = task_graph.version + 1",
+            """
+            INSERT INTO task_graph (workspace, version)
+            VALUES (:workspace, 1)
+            ON CONFLICT (workspace) DO UPDATE SET version = task_graph.version + 1
+            """,
             workspace=self._bound["workspace"],
         )
 
-    def hold(self, number: int) -> None:
-        """Whoever changes the task at the same time goes after this work, or makes it run again."""
+    def lock(self, number: int) -> None:
+        """Lock the task: a concurrent change waits, or makes this transaction run again."""
+        # Under REPEATABLE READ, a task that changed since the snapshot is a conflict, and the transaction runs again
+        # with the new row. On SQLite there is one writer anyway.
         self._connection.execute(
-            f"UPDATE task SET version = version WHERE {self._scope} AND number = :number", number=number, **self._bound
+            f"""
+            UPDATE task SET version = version
+            WHERE {self._scope} AND number = :number
+            """,
+            number=number,
+            **self._bound,
         )
 
     def add_blocker(self, number: int, blocker: int) -> bool:
-        """Make a task wait for another; false when it does already."""
+        """Make a task depend on another. Return False if it already does."""
         added = self._connection.execute(
-            "INSERT INTO dependency (workspace, task, blocker) SELECT :workspace, number, :blocker FROM task"
-            f" WHERE {self._scope} AND number = :number AND {self._holds('blocker')}"
-            " ON CONFLICT (workspace, task, blocker) DO NOTHING",
+            f"""
+            INSERT INTO dependency (workspace, task, blocker)
+            SELECT :workspace, number, :blocker FROM task
+            WHERE {self._scope} AND number = :number AND {self._holds("blocker")}
+            ON CONFLICT (workspace, task, blocker) DO NOTHING
+            """,
             number=number,
             blocker=blocker,
             **self._bound,
         )
-        if added and not self.get(blocker, deleted=True).completed:
+        if added and self.get(blocker, deleted=True).is_blocking:
             self._count_blockers(number, 1)
         return added == 1
 
     def remove_blocker(self, number: int, blocker: int) -> bool:
-        """Let a task go ahead of another; false when it did not wait for it."""
+        """Remove a dependency. Return False if there is none."""
         removed = self._connection.execute(
-            "DELETE FROM dependency WHERE workspace = :workspace AND task = :number AND blocker = :blocker"
-            f" AND {self._holds('number')}",
+            f"""
+            DELETE FROM dependency
+            WHERE workspace = :workspace AND task = :number AND blocker = :blocker AND {self._holds("number")}
+            """,
             number=number,
             blocker=blocker,
             **self._bound,
         )
-        if removed and not self.get(blocker, deleted=True).completed:
+        if removed and self.get(blocker, deleted=True).is_blocking:
             self._count_blockers(number, -1)
         return removed == 1
 
     def _count_blockers(self, number: int, by: int) -> None:
         self._connection.execute(
-            f"UPDATE task SET open_blockers = open_blockers + :by WHERE {self._scope} AND number = :number",
+            f"""
+            UPDATE task SET open_blockers = open_blockers + :by
+            WHERE {self._scope} AND number = :number
+            """,
             number=number,
             by=by,
             **self._bound,
         )
 
     def release_dependents(self, blocker: int, by: int = -1) -> None:
-        """The blocker was completed (or, with +1, is open again): those behind it have one less to wait for."""
+        """Add `by` to the open blockers of the tasks behind this one.
+
+        It is -1 when the task completes or is deleted, and +1 when it reopens or is restored.
+        """
         self._connection.execute(
-            f"UPDATE task SET open_blockers = open_blockers + :by WHERE {self._scope} AND number IN"
-            f" (SELECT task FROM dependency WHERE workspace = :workspace AND blocker = :blocker)"
-            f" AND {self._holds('blocker')}",
+            f"""
+            UPDATE task SET open_blockers = open_blockers + :by
+            WHERE {self._scope}
+              AND number IN (SELECT task FROM dependency WHERE workspace = :workspace
+                AND blocker = :blocker) AND {self._holds("blocker")}
+            """,
             blocker=blocker,
             by=by,
             **self._bound,
         )
 
     def _holds(self, parameter: str) -> str:
-        """That a task is within the scope: what hangs on another's task is not seen and not touched."""
+        """Return the condition that a task is within the scope."""
         return f"EXISTS (SELECT 1 FROM task WHERE {self._scope} AND number = :{parameter})"
 
-    def held_by(self, agent: str, limit: int) -> list[Task]:
-        """What an agent has to do: begun tasks first, then those it was given."""
-        rows = self._connection.all(
-            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND assignee = :agent"
-            " AND state IN ('ASSIGNED', 'IN_PROGRESS') AND deleted_at IS NULL ORDER BY state DESC, number LIMIT :limit",
+    def list_held_by(self, agent: str, limit: int) -> list[Task]:
+        """Return the agent's tasks: those in progress first, then those assigned."""
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT {_COLUMNS} FROM task
+            WHERE {self._scope}
+              AND assignee = :agent
+              AND state IN ('ASSIGNED', 'IN_PROGRESS')
+              AND deleted_at IS NULL
+            ORDER BY state DESC, number LIMIT :limit
+            """,
             agent=agent,
             limit=limit,
             **self._bound,
         )
         return [_task(row) for row in rows]
 
-    def left_by_silent(self, before: int, limit: int) -> list[Task]:
-        """Tasks whose holder has not been heard of since then, and was not given them since either."""
-        rows = self._connection.all(
-            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND state IN ('ASSIGNED', 'IN_PROGRESS')"
-            " AND deleted_at IS NULL AND updated_at < :before AND EXISTS (SELECT 1 FROM agent"
-            " WHERE agent.workspace = task.workspace AND agent.name = task.assignee AND last_active_at < :before"
-            " AND coalesce(waiting_until, 0) < :before) LIMIT :limit",
+    def list_held_by_silent(self, before: int, limit: int) -> list[Task]:
+        """Return tasks that were assigned before `before` to agents silent since then."""
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT {_COLUMNS} FROM task
+            WHERE {self._scope}
+              AND state IN ('ASSIGNED', 'IN_PROGRESS')
+              AND deleted_at IS NULL
+              AND updated_at < :before
+              AND EXISTS (SELECT 1 FROM agent WHERE agent.workspace = task.workspace
+                AND agent.name = task.assignee AND last_active_at < :before
+                AND coalesce(waiting_until, 0) < :before)
+            LIMIT :limit
+            """,
             before=before,
             limit=limit,
             **self._bound,
         )
         return sorted((_task(row) for row in rows), key=lambda task: (task.assignee or "", task.number))
 
-    def any_open(self, board: str) -> Task | None:
-        """A task of a board that is neither completed, failed nor cancelled, if there is one."""
+    def find_open(self, board: str) -> Task | None:
+        """Return a task of the board that is not completed, failed or cancelled, or None."""
         for state in (State.IN_PROGRESS, State.REVIEW, State.BLOCKED, State.ASSIGNED, State.PENDING):
-            if found := self.page(limit=1, state=state, board=board):
+            if found := self.list_page(limit=1, state=state, board=board):
                 return found[0]
         return None
 
-    def unindexed(self, since: int, limit: int) -> list[Change]:
-        """Tasks that changed since then and that the index knows as they were before, or not at all, oldest first."""
-        rows = self._connection.all(
-            f"SELECT updated_at, CAST(number AS TEXT) FROM task WHERE {self._scope} AND kind <> 'list' AND updated_at >= :since"
-            f" AND {_UNINDEXED} ORDER BY updated_at, number LIMIT :limit",
-            since=since,
-            limit=limit,
-            **self._bound,
-        )
-        return [(at, ref) for at, ref in rows]
-
-    def some(self, numbers: Sequence[int]) -> list[Task]:
-        """Those of these tasks that are there."""
+    def find_many(self, numbers: Sequence[int]) -> list[Task]:
+        """Return those of these tasks that exist."""
         if not numbers:
             return []
-        rows = self._connection.all(
-            f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND deleted_at IS NULL"
-            f" AND number IN ({', '.join(str(int(number)) for number in numbers)}) ORDER BY number",
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT {_COLUMNS} FROM task
+            WHERE {self._scope} AND deleted_at IS NULL
+              AND number IN ({", ".join(str(int(number)) for number in numbers)})
+            ORDER BY number
+            """,
             **self._bound,
         )
         return [_task(row) for row in rows]
 
     def add_comment(self, number: int, author: str, body: str, now: int) -> int:
-        """The number of the new comment."""
+        """Add a comment and return its number."""
         self.get(number)
-        row = self._connection.one(
-            "INSERT INTO comment (workspace, task, author, body, created_at)"
-            " VALUES (:workspace, :number, :author, :body, :now) RETURNING id",
+        row = self._connection.fetch_one(
+            """
+            INSERT INTO comment (workspace, task, author, body, created_at)
+            VALUES (:workspace, :number, :author, :body, :now)
+            RETURNING id
+            """,
             workspace=self._bound["workspace"],
             number=number,
             author=author,
@@ -380,13 +518,30 @@ class Tasks:
             now=now,
         )
         assert row is not None
+        self._connection.execute(
+            f"""
+            UPDATE task SET comments = comments + 1
+            WHERE {self._scope} AND number = :number
+            """,
+            number=number,
+            **self._bound,
+        )
+        self._mark_changed("comment", row[0])
         return int(row[0])
 
-    def comments(self, number: int, limit: int) -> list[Comment]:
-        """The newest comments on a task, oldest of them first."""
-        rows = self._connection.all(
-            "SELECT id, author, body, created_at FROM comment WHERE workspace = :workspace AND task = :number"
-            f" AND {self._holds('number')} ORDER BY id DESC LIMIT :limit",
+    def _mark_changed(self, source: str, ref: int) -> None:
+        """Mark a task or comment for the index. A user's own list is not searched."""
+        if self._kind is not BoardKind.LIST:
+            mark_changed(self._connection, self._bound["workspace"], source, ref)
+
+    def list_comments(self, number: int, limit: int) -> list[Comment]:
+        """Return the newest comments on a task, in the order they were written."""
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT id, author, body, created_at FROM comment
+            WHERE workspace = :workspace AND task = :number AND {self._holds("number")}
+            ORDER BY id DESC LIMIT :limit
+            """,
             number=number,
             limit=limit,
             **self._bound,
@@ -394,37 +549,21 @@ class Tasks:
         return [Comment(*row) for row in reversed(rows)]
 
 
-class Comments:
-    """What was said about the tasks that everybody may see: all but those of a user's own list."""
+class Comments(Repository):
+    """The comments on tasks that all principals may see: not those of a user's own list."""
 
-    def __init__(self, connection: Connection, workspace: int) -> None:
-        self._connection = connection
-        self._workspace = workspace
-
-    def unindexed(self, limit: int) -> list[Change]:
-        """Comments that the index does not know, oldest first. They never change, so it looks from the newest it knows.
-
-        The plus keeps engines from looking at all comments by their workspace.
-        """
-        rows = self._connection.all(
-            "SELECT created_at, CAST(comment.id AS TEXT) FROM comment WHERE +comment.workspace = :workspace"
-            " AND comment.id > COALESCE((SELECT CAST(ref AS BIGINT) FROM passage WHERE workspace = :workspace AND root = ''"
-            " AND source = 'comment' ORDER BY changed_at DESC LIMIT 1), 0) - :late"
-            f" AND {_UNINDEXED_COMMENT} AND {_SEEN_BY_ALL} ORDER BY comment.id LIMIT :limit",
-            workspace=self._workspace,
-            late=_LATE,
-            limit=limit,
-        )
-        return [(at, ref) for at, ref in rows]
-
-    def some(self, ids: Sequence[int]) -> list[tuple[int, Comment]]:
-        """Those of these comments that are there, each with the number of its task."""
+    def find_many(self, ids: Sequence[int]) -> list[tuple[int, Comment]]:
+        """Return those of these comments that exist, each with the number of its task."""
         if not ids:
             return []
-        rows = self._connection.all(
-            "SELECT comment.task, comment.id, comment.author, comment.body, comment.created_at FROM comment"
-            f" WHERE comment.workspace = :workspace AND comment.id IN ({', '.join(str(int(id)) for id in ids)})"
-            f" AND {_SEEN_BY_ALL} ORDER BY comment.id",
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT comment.task, comment.id, comment.author, comment.body, comment.created_at
+            FROM comment {self._connection.by_row_id}
+            WHERE comment.workspace = :workspace AND comment.id IN ({", ".join(str(int(id)) for id in ids)})
+              AND {_SEEN_BY_ALL}
+            ORDER BY comment.id
+            """,
             workspace=self._workspace,
         )
         return [(row[0], Comment(*row[1:])) for row in rows]

@@ -1,8 +1,8 @@
-"""Workspaces: what keeps one team's rows apart from another's."""
+"""Workspaces: isolated tenants of one database."""
 
 from __future__ import annotations
 
-from shopfloor.store.database import Connection
+from shopfloor.store.protocol import Connection
 
 
 class Workspaces:
@@ -12,39 +12,104 @@ class Workspaces:
         self._connection = connection
 
     def ensure(self, name: str, now: int) -> int:
-        """The id of the workspace, made if there is none of that name."""
+        """Return the id of the workspace, creating it if needed."""
         self._connection.execute(
-            "INSERT INTO workspace (name, created_at) VALUES (:name, :now) ON CONFLICT (name) DO NOTHING",
+            """
+            INSERT INTO workspace (name, created_at)
+            VALUES (:name, :now)
+            ON CONFLICT (name) DO NOTHING
+            """,
             name=name,
             now=now,
         )
-        row = self._connection.one("SELECT id FROM workspace WHERE name = :name", name=name)
+        row = self._connection.fetch_one("SELECT id FROM workspace WHERE name = :name", name=name)
         assert row is not None
         return int(row[0])
 
-    def closed(self, workspace: int) -> bool:
-        """Whether every call needs a credential."""
-        row = self._connection.one("SELECT closed_at FROM workspace WHERE id = :id", id=workspace)
+    def is_closed(self, workspace: int) -> bool:
+        """Return whether every call needs a credential."""
+        row = self._connection.fetch_one("SELECT closed_at FROM workspace WHERE id = :id", id=workspace)
         return row is not None and row[0] is not None
 
     def close(self, workspace: int, now: int) -> None:
-        """From now on, for good, every call needs a credential."""
+        """Require a credential for every call, permanently."""
         self._connection.execute(
-            "UPDATE workspace SET closed_at = :now WHERE id = :id AND closed_at IS NULL", id=workspace, now=now
+            """
+            UPDATE workspace SET closed_at = :now
+            WHERE id = :id AND closed_at IS NULL
+            """,
+            id=workspace,
+            now=now,
         )
 
-    def secret(self, workspace: int, name: str, fresh: bytes, now: int) -> bytes:
-        """The workspace's own secret of that name; `fresh` becomes it when there is none."""
+    def lock(self, workspace: int) -> None:
+        """Lock the workspace until the transaction ends, for a rule that spans several rows."""
+        # Under REPEATABLE READ the second of two transactions runs again, and sees what the first one wrote.
+        self._connection.execute("UPDATE workspace SET name = name WHERE id = :id", id=workspace)
+
+    def record_heartbeat(self, workspace: int, now: int, latest: int) -> None:
+        """Record that a server is up. If the last heartbeat was before `latest`, it is up only since `now`."""
         self._connection.execute(
-            "INSERT INTO secret (workspace, name, value, created_at) VALUES (:workspace, :name, :value, :now)"
-            " ON CONFLICT (workspace, name) DO NOTHING",
+            """
+            UPDATE workspace
+            SET up_since = CASE WHEN heartbeat_at >= :latest THEN up_since ELSE :now END, heartbeat_at = :now
+            WHERE id = :id
+            """,
+            id=workspace,
+            now=now,
+            latest=latest,
+        )
+
+    def find_up_since(self, workspace: int, latest: int) -> int | None:
+        """Return since when a server has been up, or None if the last heartbeat was before `latest`."""
+        row = self._connection.fetch_one(
+            """
+            SELECT up_since FROM workspace
+            WHERE id = :id AND heartbeat_at >= :latest
+            """,
+            id=workspace,
+            latest=latest,
+        )
+        return None if row is None else int(row[0])
+
+    def replace_secret(self, workspace: int, name: str, fresh: bytes, now: int) -> None:
+        """Store another secret under that name."""
+        self._connection.execute(
+            """
+            UPDATE secret SET value = :value, created_at = :now
+            WHERE workspace = :workspace AND name = :name
+            """,
             workspace=workspace,
             name=name,
             value=fresh,
             now=now,
         )
-        row = self._connection.one(
-            "SELECT value FROM secret WHERE workspace = :workspace AND name = :name", workspace=workspace, name=name
+
+    def get_secret(self, workspace: int, name: str) -> bytes:
+        """Return the workspace's secret of that name, which the first start has stored."""
+        row = self._connection.fetch_one(
+            """
+            SELECT value FROM secret
+            WHERE workspace = :workspace AND name = :name
+            """,
+            workspace=workspace,
+            name=name,
         )
         assert row is not None
         return bytes(row[0])
+
+    def ensure_secret(self, workspace: int, name: str, fresh: bytes, now: int) -> bytes:
+        """Return the workspace's secret of that name, storing `fresh` if there is none."""
+        # Read back after the insert: of two replicas that start at once, both use the one that was stored.
+        self._connection.execute(
+            """
+            INSERT INTO secret (workspace, name, value, created_at)
+            VALUES (:workspace, :name, :value, :now)
+            ON CONFLICT (workspace, name) DO NOTHING
+            """,
+            workspace=workspace,
+            name=name,
+            value=fresh,
+            now=now,
+        )
+        return self.get_secret(workspace, name)

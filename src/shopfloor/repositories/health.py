@@ -1,0 +1,38 @@
+"""Facts about the store that only a check of its health needs."""
+
+from __future__ import annotations
+
+from shopfloor.repositories.repository import Repository
+
+
+class Health(Repository):
+    """The health of the store, seen from one workspace."""
+
+    def has_statistics(self) -> bool:
+        """Return whether the engine has statistics to plan statements by. PostgreSQL makes them itself."""
+        if self._connection.engine == "postgres":
+            return True
+        row = self._connection.fetch_one("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'")
+        return row is not None and self._connection.fetch_one("SELECT 1 FROM sqlite_stat1 LIMIT 1") is not None
+
+    def read_clock(self) -> int | None:
+        """Return the time of the database server in microseconds; None for SQLite, which has no clock of its own."""
+        if self._connection.engine == "sqlite":
+            return None
+        row = self._connection.fetch_one("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)")
+        return None if row is None else int(row[0])
+
+    def latest_log_time(self) -> int:
+        """Return the latest time among the last hundred rows of the log, or 0."""
+        # The very last row is the call that asks. After the clock was set back, the later times are before it.
+        row = self._connection.fetch_one(
+            """
+            SELECT coalesce(max(created_at), 0) FROM (
+                SELECT created_at FROM decision
+                WHERE workspace = :workspace
+                ORDER BY id DESC LIMIT 100
+            ) AS recent
+            """,
+            workspace=self._workspace,
+        )
+        return 0 if row is None else int(row[0])
