@@ -1,7 +1,7 @@
-"""The path gate: the one way to the project's files, for reading, searching, indexing, imports and the runner.
+"""The path gate: all access to the project's files, for reading, searching, indexing, imports and the runner.
 
-A path is opened part by part, each below the folder opened before it and never through a link, so that nothing
-that changes meanwhile leads outside. Links are followed by hand, as long as they stay below the root.
+A path is opened part by part, each relative to the folder opened before it and never through a link. So a file or link
+that changes meanwhile cannot lead outside. Links are resolved here, as long as they stay below the root.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shopfloor.domain.paths import PathRules
-from shopfloor.errors import FileNotFound, FileTooLarge, NotAFile, PathDenied, Refused
+from shopfloor.errors import ClientError, FileNotFound, FileTooLarge, NotAFile, PathDenied
 
-LIMIT = 1_048_576
-"""The size of the largest file that is read, in bytes."""
+MAX_FILE_BYTES = 1_048_576
 
-_LINKS = 40
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_LINKS = 40
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenFile:
     """An open regular file below the root."""
 
     path: str
@@ -56,52 +55,69 @@ class Files:
         self.rules = PathRules(secret_names, str(data.relative_to(self.root)) if data and inside else None)
         self._data = data
 
-    def below(self, path: str) -> str:
-        """The path as it is named from the root, also when the whole path was given."""
+    def to_relative(self, path: str) -> str:
+        """Make a path relative to the root, if it is an absolute path below it."""
         root = f"{self.root}/"
         return path[len(root) :] if f"{path}/".startswith(root) else path
 
-    def read(self, path: str, limit: int = LIMIT) -> File:
-        """The whole file, if the rules allow it and it is not larger than the limit."""
+    def read(self, path: str, limit: int = MAX_FILE_BYTES) -> File:
+        """Read the whole file, if the rules allow it and it is not larger than the limit."""
         with self.open(path) as opened:
             if opened.size > limit:
-                raise FileTooLarge(path=path, size=opened.size, limit=limit, hint="Search it with grep_codebase")
-            data = _read(opened.descriptor, limit + 1)
-            if len(data) > limit:  # it has grown since
-                raise FileTooLarge(path=path, size=len(data), limit=limit, hint="Search it with grep_codebase")
+                raise FileTooLarge(path=path, size=opened.size, limit=limit)
+            chunks: list[bytes] = []
+            left = limit + 1
+            while left > 0 and (chunk := os.read(opened.descriptor, min(left, 1 << 20))):
+                chunks.append(chunk)
+                left -= len(chunk)
+            data = b"".join(chunks)
+            # It has grown since it was opened.
+            if len(data) > limit:
+                raise FileTooLarge(path=path, size=len(data), limit=limit)
             return File(opened.path, data, opened.modified)
 
-    def write(self, path: str, data: bytes, limit: int = LIMIT) -> None:
-        """Put the data into a file, whole or not at all, if the rules allow it; folders on the way are made."""
+    def write(self, path: str, data: bytes, limit: int = MAX_FILE_BYTES) -> None:
+        """Write a file atomically, if the rules allow it, and create missing folders."""
         parts = self.rules.check(path)
         if len(data) > limit:
             raise FileTooLarge(path=path, size=len(data), limit=limit, hint=f"At most {limit} bytes can be written")
         try:
-            folder, name = _Descent(self, path).to_folder(parts)
+            folder, name = _Descent(self, path).open_parent(parts)
             try:
                 _replace(folder, name, data)
             finally:
                 os.close(folder)
         except ValueError:
-            raise NotAFile(path=path, hint="No file can have such a name") from None
+            raise NotAFile(path=path, hint="This is not a valid file name") from None
         except IsADirectoryError:
-            raise NotAFile(path=path, hint="Name a file that is there, or one that is not") from None
+            raise NotAFile(path=path, hint="The path is a directory") from None
         except OSError as error:
-            raise PathDenied(path=path, hint=f"It cannot be written: {error.strerror}") from None
+            raise PathDenied(path=path, hint=f"Cannot write it: {error.strerror}") from None
 
-    def has(self, path: str) -> bool:
-        """Whether there is such a file, and it may be read."""
+    def has_file(self, path: str) -> bool:
+        """Return whether the file exists and may be read."""
         try:
             with self.open(path):
                 return True
-        except Refused:
+        except ClientError:
             return False
 
-    def names(self, folder: str, *, folders: bool = False) -> list[str]:
-        """The names of the files in a folder, or of its folders, sorted, without links and what may not be read."""
+    def has_folder(self, path: str) -> bool:
+        """Return whether the path is a folder that may be read."""
         try:
-            descriptor, reached = _Descent(self, folder).to(self.rules.check(folder))
-        except (Refused, OSError, ValueError):
+            descriptor, _ = _Descent(self, path).open_path(self.rules.check(path))
+        except (ClientError, OSError, ValueError):
+            return False
+        try:
+            return stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        finally:
+            os.close(descriptor)
+
+    def list_names(self, folder: str, *, folders: bool = False) -> list[str]:
+        """List the files in a folder, or its folders, by name, without links and without what may not be read."""
+        try:
+            descriptor, reached = _Descent(self, folder).open_path(self.rules.check(folder))
+        except (ClientError, OSError, ValueError):
             return []
         try:
             with os.scandir(descriptor) as entries:
@@ -117,27 +133,27 @@ class Files:
         return sorted(name for name in found if not self.rules.blocks([*reached, name]))
 
     @contextmanager
-    def open(self, path: str) -> Iterator[Opened]:
-        """The file, open for as long as the block lasts."""
+    def open(self, path: str) -> Iterator[OpenFile]:
+        """Open a file for the duration of the block."""
         parts = self.rules.check(path)
         try:
-            descriptor, reached = _Descent(self, path).to(parts)
+            descriptor, reached = _Descent(self, path).open_path(parts)
         except (FileNotFoundError, NotADirectoryError, ValueError):
-            raise FileNotFound(path=path, hint="Find it with context_search or grep_codebase") from None
+            raise FileNotFound(path=path) from None
         except PermissionError:
-            raise PathDenied(path=path, hint="The floor's own account may not read it") from None
+            raise PathDenied(path=path, hint="The account of the server may not read it") from None
         except OSError as error:
-            raise FileNotFound(path=path, hint=f"It cannot be opened: {error.strerror}") from None
+            raise FileNotFound(path=path, hint=f"Cannot open it: {error.strerror}") from None
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise NotAFile(path=path, hint="Name a file; grep_codebase with filePattern looks into folders")
-            yield Opened("/".join(reached), descriptor, status.st_size, status.st_mtime_ns // 1000)
+                raise NotAFile(path=path)
+            yield OpenFile("/".join(reached), descriptor, status.st_size, status.st_mtime_ns // 1000)
         finally:
             os.close(descriptor)
 
-    def keeps_out_of(self, descriptor: int) -> bool:
-        """Whether an open folder is the data folder, under whatever name."""
+    def is_data_folder(self, descriptor: int) -> bool:
+        """Return whether an open folder is the data folder, under any name."""
         if self._data is None:
             return False
         try:
@@ -147,7 +163,7 @@ class Files:
 
 
 class _Descent:
-    """One way from the root down to a file, with every folder on it held open."""
+    """One descent from the root to a file, with every folder in between held open."""
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
@@ -156,10 +172,10 @@ class _Descent:
         self._names: list[str] = []
         self._links = 0
 
-    def to(self, parts: Sequence[str]) -> tuple[int, list[str]]:
-        """The descriptor of the last part, and the names that led to it once links were followed."""
+    def open_path(self, parts: Sequence[str]) -> tuple[int, list[str]]:
+        """Open the last part. Return its descriptor, and its path after links were followed."""
         try:
-            self._folders.append(os.open(self._files.root, _FOLDER))
+            self._folders.append(os.open(self._files.root, _FOLDER_FLAGS))
             pending = list(reversed(parts))
             while pending:
                 if (descriptor := self._step(pending)) is not None:
@@ -169,115 +185,105 @@ class _Descent:
             for folder in self._folders:
                 os.close(folder)
 
-    def to_folder(self, parts: Sequence[str]) -> tuple[int, str]:
-        """The descriptor of the folder that a file lies in, or will, and the file's name there."""
+    def open_parent(self, parts: Sequence[str]) -> tuple[int, str]:
+        """Open the folder that holds a file or will hold it, and return its descriptor with the file's name."""
         try:
-            self._folders.append(os.open(self._files.root, _FOLDER))
+            self._folders.append(os.open(self._files.root, _FOLDER_FLAGS))
             pending = list(reversed(parts))
             while pending:
                 name = pending.pop()
                 if name == "..":
-                    self._up()
+                    self._leave_folder()
                     continue
-                kind = self._kind_or_none(name)
+                # A path as given was checked as a whole. After a link, each part is another one than was checked.
+                if self._links and self._files.rules.blocks([*self._names, name]):
+                    raise self._new_denial()
+                kind = None
+                with suppress(FileNotFoundError):
+                    kind = os.stat(name, dir_fd=self._folders[-1], follow_symlinks=False).st_mode
                 if kind is not None and stat.S_ISLNK(kind):
-                    pending.extend(reversed(self._followed(name)))
+                    pending.extend(reversed(self._follow_link(name)))
                 elif not pending:
                     return os.dup(self._folders[-1]), name
                 else:
-                    self._make(name, kind)
+                    # It may be created meanwhile; _enter fails if it is not a folder.
+                    if kind is None:
+                        with suppress(FileExistsError):
+                            os.mkdir(name, dir_fd=self._folders[-1])
                     self._enter(name)
             raise IsADirectoryError
         finally:
             for folder in self._folders:
                 os.close(folder)
 
-    def _kind_or_none(self, name: str) -> int | None:
-        if self._links and self._files.rules.blocks([*self._names, name]):
-            raise self._denied()
-        try:
-            return os.stat(name, dir_fd=self._folders[-1], follow_symlinks=False).st_mode
-        except FileNotFoundError:
-            return None
-
-    def _make(self, name: str, kind: int | None) -> None:
-        if kind is None:
-            with suppress(FileExistsError):  # somebody was faster; entering tells whether it is a folder
-                os.mkdir(name, dir_fd=self._folders[-1])
-
     def _step(self, pending: list[str]) -> int | None:
         name = pending.pop()
         if name == "..":
-            self._up()
+            self._leave_folder()
             return None
         if self._links and self._files.rules.blocks([*self._names, name]):
-            raise self._denied()
+            raise self._new_denial()
         kind = os.stat(name, dir_fd=self._folders[-1], follow_symlinks=False).st_mode
         if stat.S_ISLNK(kind):
-            pending.extend(reversed(self._followed(name)))
+            pending.extend(reversed(self._follow_link(name)))
             return None
         if not pending:
-            return self._last(name, kind)
+            # Looked at before it is opened: opening a device can have an effect. The open itself cannot block or follow
+            # a link if another process swaps the file in between (O_NONBLOCK, O_NOFOLLOW).
+            if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+                raise NotAFile(path=self._path, hint="Pipes, sockets and devices are not files to read")
+            self._names.append(name)
+            return os.open(name, _FILE_FLAGS, dir_fd=self._folders[-1])
         if not stat.S_ISDIR(kind):
             raise NotADirectoryError
         self._enter(name)
         return None
 
     def _enter(self, name: str) -> None:
-        folder = os.open(name, _FOLDER, dir_fd=self._folders[-1])
+        folder = os.open(name, _FOLDER_FLAGS, dir_fd=self._folders[-1])
         self._folders.append(folder)
         self._names.append(name)
-        if self._files.keeps_out_of(folder):
-            raise self._denied()
+        # Compared by inode: a bind mount or a folder renamed meanwhile reaches it under another name.
+        if self._files.is_data_folder(folder):
+            raise self._new_denial()
 
-    def _last(self, name: str, kind: int) -> int:
-        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
-            raise NotAFile(path=self._path, hint="Pipes, sockets and devices are not files to read")
-        self._names.append(name)
-        return os.open(name, _FILE, dir_fd=self._folders[-1])
-
-    def _up(self) -> None:
+    def _leave_folder(self) -> None:
         if len(self._folders) == 1:
-            raise self._denied()
+            raise self._new_denial()
         os.close(self._folders.pop())
         self._names.pop()
 
-    def _followed(self, name: str) -> list[str]:
-        """The parts of a link's target as seen from the folder that holds the link."""
+    def _follow_link(self, name: str) -> list[str]:
+        """Return the parts of a link's target, relative to the folder that holds the link."""
         self._links += 1
-        if self._links > _LINKS:
+        # Links may form a circle. 40 is the limit of Linux itself.
+        if self._links > _MAX_LINKS:
             raise FileNotFoundError
         target = os.readlink(name, dir_fd=self._folders[-1])
         if target.startswith("/"):
             root = f"{self._files.root}/"
             if not f"{target}/".startswith(root):
-                raise self._denied()
+                raise self._new_denial()
             target = target[len(root) :]
             while len(self._folders) > 1:
-                self._up()
+                self._leave_folder()
         return [part for part in target.split("/") if part not in ("", ".")]
 
-    def _denied(self) -> PathDenied:
-        return PathDenied(path=self._path, hint="It leads to where no agent may look")
-
-
-def _read(descriptor: int, limit: int) -> bytes:
-    chunks = []
-    while limit > 0 and (chunk := os.read(descriptor, min(limit, 1 << 20))):
-        chunks.append(chunk)
-        limit -= len(chunk)
-    return b"".join(chunks)
+    def _new_denial(self) -> PathDenied:
+        return PathDenied(
+            path=self._path, hint="The path leads outside the project, or to a file that agents may not read"
+        )
 
 
 def _replace(folder: int, name: str, data: bytes) -> None:
-    """Write beside the file and put it in its place, with the rights of the one that was there."""
+    """Write a temporary file and rename it, with the permissions of the file that it replaces."""
     before = None
     with suppress(FileNotFoundError):
         before = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     if before is not None and not stat.S_ISREG(before):
         raise IsADirectoryError
     beside = f".{secrets.token_hex(8)}.part"
-    descriptor = os.open(beside, _NEW, 0o666, dir_fd=folder)
+    descriptor = os.open(beside, _NEW_FILE_FLAGS, 0o666, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

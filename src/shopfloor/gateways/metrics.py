@@ -1,4 +1,4 @@
-"""Metrics, in the words of Prometheus."""
+"""Metrics of this process: counters and histograms for Prometheus, and a summary for the desk."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
+_DURATION_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 
 
 DESK = "desk"
-"""The toolset of those who look: their own calls are not what they look for."""
+"""The toolset of the pages. Its calls are left out of the calls per minute that the pages show."""
 
 
 @dataclass(frozen=True, slots=True)
-class ToolFigures:
-    """What the calls of one tool cost; quantiles in seconds."""
+class ToolMetrics:
+    """The calls of one tool; quantiles in seconds."""
 
     toolset: str
     tool: str
@@ -37,10 +38,10 @@ class ToolFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class MetricsSummary:
     """What this process has counted since it started."""
 
-    tools: list[ToolFigures]
+    tools: list[ToolMetrics]
     per_minute: list[tuple[int, int, int]]
     latency: list[tuple[float | None, int]]
     batches: list[tuple[float | None, int]]
@@ -48,7 +49,7 @@ class Figures:
 
 
 class Metrics:
-    """What this process counts."""
+    """The counters and histograms of this process."""
 
     def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
         self.registry = CollectorRegistry()
@@ -56,14 +57,22 @@ class Metrics:
             "shopfloor_calls", "Calls by tool and outcome", ["toolset", "tool", "outcome"], registry=self.registry
         )
         self._seconds = Histogram(
-            "shopfloor_call_seconds", "Duration of calls", ["toolset", "tool"], buckets=_SECONDS, registry=self.registry
+            "shopfloor_call_seconds",
+            "Duration of calls",
+            ["toolset", "tool"],
+            buckets=_DURATION_BUCKETS,
+            registry=self.registry,
         )
+        # Looking up a labelled child takes a lock and a tuple; the cache saves both on every call.
         self._counter = cache(self._calls.labels)
         self._timer = cache(self._seconds.labels)
         self._limited = Counter("shopfloor_rate_limited", "Calls over a rate limit", ["tool"], registry=self.registry)
         self._retries = Counter("shopfloor_retries", "Attempts after the first", ["tool"], registry=self.registry)
         self._escalations = Counter("shopfloor_escalations", "Failures escalated", ["tool"], registry=self.registry)
-        self._slow = Counter("shopfloor_slow_calls", "Calls over their longest time", ["tool"], registry=self.registry)
+        self._failed_authentications = Counter(
+            "shopfloor_failed_authentications", "Rejected credentials by reason", ["reason"], registry=self.registry
+        )
+        self._slow = Counter("shopfloor_slow_calls", "Calls over their time budget", ["tool"], registry=self.registry)
         self._batch = Histogram(
             "shopfloor_commit_batch_size",
             "Writes per commit",
@@ -76,36 +85,39 @@ class Metrics:
         self._since = time.monotonic()
         self.registry.register(_Gauges(gauges))
 
-    def called(self, toolset: str, tool: str, outcome: str, seconds: float) -> None:
-        """A call ended: `outcome` is ok or the code of its error."""
+    def count_call(self, toolset: str, tool: str, outcome: str, seconds: float) -> None:
+        """Count a call that has ended. `outcome` is ok or the code of its error."""
         self._counter(toolset, tool, outcome).inc()
         self._timer(toolset, tool).observe(seconds)
         if toolset != DESK:
             with self._lock:
                 self._minutes.count(outcome != "ok")
 
-    def limited(self, tool: str) -> None:
+    def count_rate_limited(self, tool: str) -> None:
         self._limited.labels(tool).inc()
 
-    def retried(self, tool: str) -> None:
+    def count_retry(self, tool: str) -> None:
         self._retries.labels(tool).inc()
 
-    def escalated(self, tool: str) -> None:
+    def count_escalation(self, tool: str) -> None:
         self._escalations.labels(tool).inc()
 
-    def was_slow(self, tool: str) -> None:
+    def count_failed_authentication(self, reason: str) -> None:
+        self._failed_authentications.labels(reason).inc()
+
+    def count_slow_call(self, tool: str) -> None:
         self._slow.labels(tool).inc()
 
-    def committed(self, writes: int) -> None:
+    def count_commit(self, writes: int) -> None:
         self._batch.observe(writes)
 
-    def per_minute(self) -> list[tuple[int, int, int]]:
-        """Each of the last 60 minutes, oldest first, with its calls and how many of them failed."""
+    def list_minutes(self) -> list[tuple[int, int, int]]:
+        """List the last 60 minutes, oldest first, each with its calls and how many of them failed."""
         with self._lock:
-            return self._minutes.last(60)
+            return self._minutes.list_last(60)
 
-    def figures(self) -> Figures:
-        """Everything for a person to look at."""
+    def summarize(self) -> MetricsSummary:
+        """Summarize everything for people."""
         outcomes: dict[tuple[str, str], dict[str, int]] = {}
         for labels, value in _samples(self._calls, "shopfloor_calls_total"):
             outcomes.setdefault((labels["toolset"], labels["tool"]), {})[labels["outcome"]] = int(value)
@@ -121,7 +133,7 @@ class Metrics:
         )
         minutes = max((time.monotonic() - self._since) / 60, 1.0)
         tools = [
-            ToolFigures(
+            ToolMetrics(
                 toolset=toolset,
                 tool=tool,
                 calls=sum(counts.values()),
@@ -129,18 +141,21 @@ class Metrics:
                 per_minute=round(sum(counts.values()) / minutes, 1),
                 limited=limited.get(tool, 0),
                 retries=retries.get(tool, 0),
-                p50=quantile(buckets.get((toolset, tool), []), 0.5),
-                p95=quantile(buckets.get((toolset, tool), []), 0.95),
-                p99=quantile(buckets.get((toolset, tool), []), 0.99),
+                p50=estimate_quantile(buckets.get((toolset, tool), []), 0.5),
+                p95=estimate_quantile(buckets.get((toolset, tool), []), 0.95),
+                p99=estimate_quantile(buckets.get((toolset, tool), []), 0.99),
                 outcomes=counts,
             )
             for (toolset, tool), counts in sorted(outcomes.items())
         ]
-        return Figures(
+        edges: dict[float, int] = {}
+        for edge, count in chain.from_iterable(buckets.values()):
+            edges[edge] = edges.get(edge, 0) + count
+        return MetricsSummary(
             tools=sorted(tools, key=lambda tool: -tool.calls),
-            per_minute=self.per_minute(),
-            latency=_apart(_summed(buckets.values())),
-            batches=_apart(
+            per_minute=self.list_minutes(),
+            latency=_to_intervals(sorted(edges.items())),
+            batches=_to_intervals(
                 [
                     (float(labels["le"]), int(value))
                     for labels, value in _samples(self._batch, "shopfloor_commit_batch_size_bucket")
@@ -149,13 +164,13 @@ class Metrics:
             gauges=dict(self._gauges()),
         )
 
-    def page(self) -> bytes:
-        """Everything, as Prometheus reads it."""
+    def render(self) -> bytes:
+        """Render everything in the text format of Prometheus."""
         return generate_latest(self.registry)
 
 
 class _Gauges(Collector):
-    """Levels that are looked up when somebody asks."""
+    """Gauges that are read when Prometheus asks."""
 
     def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
         self._gauges = gauges
@@ -169,35 +184,36 @@ class _Gauges(Collector):
 
 
 class _Minutes:
-    """Calls and failures of the last minutes."""
+    """Calls and failures per minute, for the last two hours."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, list[int]] = {}
+        self._counts: dict[int, list[int]] = {}
 
     def count(self, failed: bool) -> None:
         minute = int(time.time() // 60)
-        counts = self._kept.get(minute)
+        counts = self._counts.get(minute)
         if counts is None:
-            counts = self._kept[minute] = [0, 0]
-            for old in [kept for kept in self._kept if kept < minute - 120]:
-                del self._kept[old]
+            counts = self._counts[minute] = [0, 0]
+            for old in [each for each in self._counts if each < minute - 120]:
+                del self._counts[old]
         counts[0] += 1
         counts[1] += failed
 
-    def last(self, many: int) -> list[tuple[int, int, int]]:
+    def list_last(self, many: int) -> list[tuple[int, int, int]]:
         now = int(time.time() // 60)
         minutes = range(now - many + 1, now + 1)
-        return [(minute * 60_000_000, *self._kept.get(minute, (0, 0))) for minute in minutes]
+        return [(minute * 60_000_000, *self._counts.get(minute, (0, 0))) for minute in minutes]
 
 
-def quantile(buckets: Sequence[tuple[float, int]], share: float) -> float | None:
-    """The value below which that share lies, from counts up to each edge, straight lines in between."""
+def estimate_quantile(buckets: Sequence[tuple[float, int]], share: float) -> float | None:
+    """Estimate a quantile from cumulative counts per bucket, by linear interpolation."""
     total = buckets[-1][1] if buckets else 0
     if not total:
         return None
     wanted, low, below = share * total, 0.0, 0
     for edge, count in buckets:
         if count >= wanted:
+            # The last bucket has no upper edge to interpolate to.
             if edge == float("inf"):
                 return low
             return low + (edge - low) * (wanted - below) / max(count - below, 1)
@@ -212,19 +228,11 @@ def _samples(metric: Counter | Histogram, name: str) -> Iterator[tuple[dict[str,
                 yield sample.labels, sample.value
 
 
-def _summed(many: Iterable[Sequence[tuple[float, int]]]) -> list[tuple[float, int]]:
-    sums: dict[float, int] = {}
-    for buckets in many:
-        for edge, count in buckets:
-            sums[edge] = sums.get(edge, 0) + count
-    return sorted(sums.items())
-
-
-def _apart(buckets: Sequence[tuple[float, int]]) -> list[tuple[float | None, int]]:
-    """The counts between the edges; the last one has no upper edge."""
+def _to_intervals(buckets: Sequence[tuple[float, int]]) -> list[tuple[float | None, int]]:
+    """Convert cumulative counts into counts per interval. The last one has no upper edge."""
     before = 0
-    apart: list[tuple[float | None, int]] = []
+    intervals: list[tuple[float | None, int]] = []
     for edge, count in buckets:
-        apart.append((None if edge == float("inf") else edge, count - before))
+        intervals.append((None if edge == float("inf") else edge, count - before))
         before = count
-    return apart
+    return intervals

@@ -1,4 +1,4 @@
-"""Passwords: argon2, and the same work for somebody who does not exist."""
+"""Hash and verify passwords with argon2. An unknown user costs as much as a wrong password."""
 
 from __future__ import annotations
 
@@ -10,31 +10,34 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 
 from shopfloor.errors import InvalidInput
 
-SHORTEST, LONGEST = 10, 1000
-_AT_ONCE = threading.BoundedSemaphore(2)
-"""One check takes 64 MiB: a crowd at the door must not take all there is."""
+MIN_CHARACTERS, MAX_CHARACTERS = 10, 1000
+_SLOTS = threading.BoundedSemaphore(2)
+"""Limits concurrent hashes: each takes 64 MiB, and many sign-ins at once must not exhaust the memory."""
 
 _hasher = PasswordHasher()
 
 
-def hashed(password: str) -> str:
-    """What is kept of a password."""
-    if not SHORTEST <= len(password) <= LONGEST:
-        raise InvalidInput(f"A password has {SHORTEST} to {LONGEST} characters", field="password")
-    with _AT_ONCE:
+def hash_password(password: str) -> str:
+    """Hash a password for the store."""
+    if not MIN_CHARACTERS <= len(password) <= MAX_CHARACTERS:
+        raise InvalidInput(f"A password has {MIN_CHARACTERS} to {MAX_CHARACTERS} characters", field="password")
+    with _SLOTS:
         return _hasher.hash(password)
 
 
-def fits(password: str, kept: str | None) -> bool:
-    """Whether it is the password. Without anything kept the answer is no, and takes as long."""
-    with _AT_ONCE:
+def verify_password(password: str, stored: str | None) -> bool:
+    """Return whether the password matches. Without a stored hash it does not, after the same work."""
+    # Argon2's own cost dominates, so a caller cannot measure whether the user exists. The password is cut, because
+    # hashing a long one would cost more than a limit allows.
+    with _SLOTS:
         try:
-            _hasher.verify(kept or _nobodys(), password[: LONGEST + 1])
+            _hasher.verify(stored or _dummy_hash(), password[: MAX_CHARACTERS + 1])
         except (Argon2Error, InvalidHashError, UnicodeEncodeError):
             return False
-    return kept is not None
+    return stored is not None
 
 
+# Made on first use: hashing takes long, and most processes check no password.
 @cache
-def _nobodys() -> str:
-    return _hasher.hash("the password of nobody")
+def _dummy_hash() -> str:
+    return _hasher.hash("no one has this password")

@@ -1,4 +1,4 @@
-"""Traces: a span for each call, for whoever collects them. OpenTelemetry is only loaded when asked for."""
+"""Traces: a span for each call, sent to a collector. OpenTelemetry is imported only when traces are on."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ _FLUSH_SECONDS = 2.0
 
 
 class Traces:
-    """Spans, put together once a call has ended: nothing is carried along while it is under way."""
+    """Writes spans once a call has ended, so that a running call carries nothing along."""
 
     def __init__(self) -> None:
-        from opentelemetry import propagate, trace  # noqa: PLC0415 - only where somebody wants traces
+        from opentelemetry import propagate, trace  # noqa: PLC0415 - heavy, and off by default
 
         self._propagate = propagate
         self._trace = trace
         self._own: Any = None
-        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):  # no host program has set one up
-            self._own = _provider()
+        # A proxy means that the host program has not set up a provider of its own, which would be left alone.
+        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            self._own = _build_provider()
             trace.set_tracer_provider(self._own)
         self._tracer = trace.get_tracer("shopfloor")
 
-    def span(self, name: str, began: int, ended: int, sent: Mapping[str, str], facts: Mapping[str, Any]) -> None:
-        """One span from `began` to `ended`, in microseconds, below the one that the caller sent along."""
+    def write_span(self, name: str, began: int, ended: int, sent: Mapping[str, str], facts: Mapping[str, Any]) -> None:
+        """Write a span from `began` to `ended`, in microseconds, as a child of the span that the caller sent."""
         span = self._tracer.start_span(
             name,
             context=self._propagate.extract(sent) if sent else None,
@@ -40,16 +41,16 @@ class Traces:
         span.end(ended * 1000)
 
     def stop(self) -> None:
-        """Send what is left, if the other side takes it soon."""
+        """Send the remaining spans. Wait two seconds at most: a collector that is away must not delay a stop."""
         if self._own is not None:
             flushing = threading.Thread(target=self._own.shutdown, name="shopfloor-traces", daemon=True)
             flushing.start()
             flushing.join(_FLUSH_SECONDS)
 
 
-def _provider() -> Any:
+def _build_provider() -> Any:
     if find_spec("opentelemetry.exporter.otlp.proto.http") is None:
-        raise BadSettings("traces: the exporter is not installed; pip install 'shopfloor[otel]'")
+        raise BadSettings("traces: the exporter is not installed; run pip install 'shopfloor[otel]'")
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - the same
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource  # noqa: PLC0415
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415

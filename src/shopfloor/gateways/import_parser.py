@@ -1,16 +1,17 @@
-"""What a file imports, in its own words: extracted from the syntax tree, cached by the file's content."""
+"""The imports of a file as written, extracted from its syntax tree and cached by the file's content."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from tree_sitter import Node, Query, QueryCursor
 
-from shopfloor.errors import ImportsUnreadable
-from shopfloor.gateways.syntax import first_error, grammar, parse, text_of
+from shopfloor.errors import ImportParseError
+from shopfloor.gateways.tree_sitter import first_error, grammar, parse, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +41,21 @@ QUERIES = {
 }
 QUERIES["tsx"] = QUERIES["typescript"]
 
+_PATH_ATTRIBUTE = re.compile(r'#\[\s*path\s*=\s*"([^"]+)"\s*\]')
 
-def imports_of(path: str, language: str, source: bytes) -> tuple[Import, ...]:
-    """The imports of a file, in order; ImportsUnreadable when it cannot be parsed, none for other languages."""
+
+def parse_imports(path: str, language: str, source: bytes) -> tuple[Import, ...]:
+    """Return the imports of a file in order, none for other languages. Raise ImportParseError on a syntax error."""
     if language not in QUERIES:
         return ()
-    imports, broken = _extracted(language, hashlib.sha256(source).digest(), _Source(source))
+    imports, broken = _extract_imports(language, hashlib.sha256(source).digest(), _Source(source))
     if broken is not None:
-        raise ImportsUnreadable(path=path, details=f"Syntax error at line {broken}")
+        raise ImportParseError(path=path, details=f"Syntax error at line {broken}")
     return imports
 
 
 class _Source:
-    """The content of a file, which its digest stands for in the cache."""
+    """The content of a file. Its digest is the key in the cache, so all contents are equal."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -65,9 +68,10 @@ class _Source:
 
 
 @lru_cache(maxsize=4096)
-def _extracted(language: str, _: bytes, source: _Source) -> tuple[tuple[Import, ...], int | None]:
+def _extract_imports(language: str, _: bytes, source: _Source) -> tuple[tuple[Import, ...], int | None]:
     root = parse(language, source.data).root_node
-    source.data = b""  # the cache keeps the source, and needs it no more
+    # The cache keeps this object, and the source would stay in memory.
+    source.data = b""
     broken = first_error(root) if root.has_error else None
     if broken is not None:
         return (), broken.start_point.row + 1
@@ -80,15 +84,18 @@ def _query(language: str) -> Query:
     return Query(grammar(language), QUERIES[language])
 
 
-def _captured(language: str, root: Node, name: str) -> list[Node]:
+def _capture(language: str, root: Node, name: str) -> list[Node]:
     nodes = QueryCursor(_query(language)).captures(root).get(name, [])
     return sorted(nodes, key=lambda node: node.start_byte)
 
 
 def _python(root: Node) -> Iterator[Import]:
-    for node in _captured("python", root, "import"):
+    for node in _capture("python", root, "import"):
         line = node.start_point.row + 1
-        names = tuple(_unaliased(child) for child in node.children_by_field_name("name"))
+        # `import a as b` imports the file of a.
+        nodes = node.children_by_field_name("name")
+        aliases = [child.child_by_field_name("name") if child.type == "aliased_import" else child for child in nodes]
+        names = tuple(map(text_of, aliases))
         if node.type == "import_statement":
             for name in names:
                 yield Import(name, line=line)
@@ -96,14 +103,10 @@ def _python(root: Node) -> Iterator[Import]:
             yield Import(text_of(node.child_by_field_name("module_name")), names, "from", line)
 
 
-def _unaliased(node: Node) -> str:
-    return text_of(node.child_by_field_name("name") if node.type == "aliased_import" else node)
-
-
 def _script(language: str) -> Callable[[Node], Iterator[Import]]:
     def read(root: Node) -> Iterator[Import]:
-        sources = _captured(language, root, "source")
-        for call in _captured(language, root, "argument"):
+        sources = _capture(language, root, "source")
+        for call in _capture(language, root, "argument"):
             called = call.parent.parent.child_by_field_name("function") if call.parent and call.parent.parent else None
             if text_of(called) in ("import", "require"):
                 sources.append(call)
@@ -114,16 +117,18 @@ def _script(language: str) -> Callable[[Node], Iterator[Import]]:
 
 
 def _go(root: Node) -> Iterator[Import]:
-    for node in _captured("go", root, "source"):
+    for node in _capture("go", root, "source"):
         yield Import(text_of(node)[1:-1], line=node.start_point.row + 1)
 
 
 def _rust(root: Node) -> Iterator[Import]:
-    for node in _captured("rust", root, "import"):
+    for node in _capture("rust", root, "import"):
         line = node.start_point.row + 1
         if node.type == "mod_item":
             if node.child_by_field_name("body") is None:
-                yield Import(text_of(node.child_by_field_name("name")), kind="mod", line=line)
+                placed = _find_path_attribute(node)
+                name = text_of(node.child_by_field_name("name"))
+                yield Import(placed or name, kind="path" if placed else "mod", line=line)
         elif node.type == "extern_crate_declaration":
             yield Import(text_of(node.child_by_field_name("name")), kind="use", line=line)
         else:
@@ -131,8 +136,18 @@ def _rust(root: Node) -> Iterator[Import]:
                 yield Import(path, kind="use", line=line)
 
 
+def _find_path_attribute(node: Node) -> str | None:
+    """Return the file that `#[path = "…"]` above a module names."""
+    above = node.prev_named_sibling
+    while above is not None and above.type in ("attribute_item", "line_comment", "block_comment"):
+        if found := _PATH_ATTRIBUTE.fullmatch(text_of(above)):
+            return found[1]
+        above = above.prev_named_sibling
+    return None
+
+
 def _use_paths(node: Node | None, prefix: str) -> Iterator[str]:
-    """Each path of a `use`, its braces opened."""
+    """Yield each path of a `use`, its braces expanded."""
     if node is None:
         return
     match node.type:
@@ -151,7 +166,7 @@ def _use_paths(node: Node | None, prefix: str) -> Iterator[str]:
 
 
 def _java(root: Node) -> Iterator[Import]:
-    for node in _captured("java", root, "import"):
+    for node in _capture("java", root, "import"):
         name = next((child for child in node.named_children if "identifier" in child.type), None)
         every = any(child.type == "asterisk" for child in node.children)
         static = any(child.type == "static" for child in node.children)

@@ -1,4 +1,4 @@
-"""Imports resolved to files of this project. Whatever is looked at is looked at through the path gate."""
+"""Resolves imports to files of the project. Every file is opened through the path gate."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from shopfloor.domain.globs import matches
-from shopfloor.errors import Refused
+from shopfloor.errors import ClientError
 from shopfloor.gateways.files import Files
-from shopfloor.gateways.imports import Import
+from shopfloor.gateways.import_parser import Import
 
-MOST = 100
+MAX_WORKSPACE_MEMBERS = 100
 """Modules and folders of a workspace that are looked at."""
 
-MANY = 10
-"""How many files a whole folder stands for at most."""
+MAX_FILES_PER_FOLDER = 10
+"""Files that the import of a whole folder gives."""
 
 _SCRIPTS = (".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json", ".vue", ".svelte")
 _COMPILED = {".js": (".ts", ".tsx"), ".jsx": (".tsx",), ".mjs": (".mts",), ".cjs": (".cts",)}
@@ -29,10 +29,12 @@ _GO_MODULE = re.compile(r"^module\s+(\S+)", re.MULTILINE)
 _GO_REPLACE = re.compile(r"=>\s+(\.\S*)")
 _GO_USE = re.compile(r"^\s*(?:use\s+)?(\.\S*)", re.MULTILINE)
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_PNPM_PACKAGES = re.compile(r"^packages:[^\n]*\n((?:[ \t]*(?:-|#)[^\n]*(?:\n|$)|[ \t]*\n)*)", re.MULTILINE)
+_PNPM_ITEM = re.compile(r"""^[ \t]*-\s*['"]?([^'"#\n]+?)['"]?\s*(?:\#.*)?$""", re.MULTILINE)
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
 
-class Resolver:
+class ImportResolver:
     """Finds the files behind imports."""
 
     def __init__(self, files: Files) -> None:
@@ -48,17 +50,23 @@ class Resolver:
         }
 
     def resolve(self, path: str, language: str, imports: Sequence[Import]) -> list[str]:
-        """The files of this project that the file imports, in order, each once, itself left out."""
+        """Return the files of the project that a file imports, in order, each once, without itself."""
         reader = self._by_language.get(language)
         if reader is None:
             return []
         return [found for found in dict.fromkeys(reader(path, imports)) if found != path]
 
     def _python(self, path: str, imports: Sequence[Import]) -> Iterator[str]:
+        # An absolute import starts from the folder above the outermost package of the file.
+        parent = _folder(path)
+        while parent and self._has(f"{parent}/__init__.py"):
+            parent = _folder(parent)
+        # Source folders of this package and of those around it: in a monorepo, each has its own.
+        around = [_join(above, root) for above in _list_folders(path) for root in _PYTHON_ROOTS]
         for each in imports:
             dots = len(each.target) - len(each.target.lstrip("."))
             module = each.target[dots:].replace(".", "/")
-            roots = [_folder(path, dots)] if dots else [self._package_parent(path), *_PYTHON_ROOTS]
+            roots = [_folder(path, dots)] if dots else [parent, *around]
             yield from self._python_module(list(dict.fromkeys(roots)), module, each.names)
 
     def _python_module(self, roots: list[str], module: str, names: Sequence[str]) -> Iterator[str]:
@@ -75,13 +83,6 @@ class Resolver:
                 yield from found
                 return
 
-    def _package_parent(self, path: str) -> str:
-        """The folder above the outermost package that the file lies in."""
-        folder = _folder(path)
-        while folder and self._has(f"{folder}/__init__.py"):
-            folder = _folder(folder)
-        return folder
-
     def _scripts(self, path: str, imports: Sequence[Import]) -> Iterator[str]:
         config = _TypeScriptConfig(self._files, path)
         for each in imports:
@@ -89,24 +90,27 @@ class Resolver:
             if target.startswith("."):
                 bases = [_join(_folder(path), target)]
             else:
-                bases = [*config.candidates(target), *self._workspace_package(target)]
-            found = next((file for base in bases if (file := self._script(base))), None)
-            if found:
-                yield found
+                bases = [*config.candidates(target), *self._workspace_package(path, target)]
+            for base in bases:
+                # TypeScript is imported by the name of what it compiles to: './a.js' is a.ts.
+                suffix = PurePosixPath(base).suffix
+                compiled = [base.removesuffix(suffix) + other for other in _COMPILED.get(suffix, ())]
+                named = [base + end for end in _SCRIPTS] + [f"{base}/index{end}" for end in _SCRIPTS]
+                if found := self._first([*compiled, base, *named]):
+                    yield found
+                    break
 
-    def _script(self, base: str) -> str | None:
-        suffix = PurePosixPath(base).suffix
-        compiled = [base.removesuffix(suffix) + other for other in _COMPILED.get(suffix, ())]
-        return self._first(
-            [*compiled, base, *(base + end for end in _SCRIPTS), *(f"{base}/index{end}" for end in _SCRIPTS)]
-        )
-
-    def _workspace_package(self, target: str) -> Iterator[str]:
-        """Where a package of this repository lies, by its name."""
-        manifest = _json(self._files, "package.json")
-        workspaces = manifest.get("workspaces", [])
+    def _script_members(self, folder: str) -> Iterator[str]:
+        """Yield the packages of the workspace of npm, Yarn or pnpm in a folder."""
+        workspaces = _json(self._files, _join(folder, "package.json")).get("workspaces", [])
         patterns = workspaces.get("packages", []) if isinstance(workspaces, dict) else workspaces
-        for folder in self._members([pattern for pattern in patterns if isinstance(pattern, str)]):
+        named = [each for each in patterns if isinstance(each, str)] if isinstance(patterns, list) else []
+        named += _list_pnpm_packages(self._text(_join(folder, "pnpm-workspace.yaml")))
+        yield from self._members(named, folder)
+
+    def _workspace_package(self, path: str, target: str) -> Iterator[str]:
+        """Yield the paths that a package of this repository may have, by its name."""
+        for folder in (member for above in _list_folders(path) for member in self._script_members(above)):
             package = _json(self._files, f"{folder}/package.json")
             name = package.get("name")
             if isinstance(name, str) and (target == name or target.startswith(f"{name}/")):
@@ -118,47 +122,45 @@ class Resolver:
                     yield folder
 
     def _go(self, path: str, imports: Sequence[Import]) -> Iterator[str]:
-        modules = self._go_modules(path)
-        for each in imports:
-            for module, home in modules.items():
-                if each.target == module or each.target.startswith(f"{module}/"):
-                    folder = _join(home, each.target[len(module) + 1 :])
-                    names = [name for name in self._files.names(folder) if name.endswith(".go")]
-                    yield from (_join(folder, name) for name in names if not name.endswith("_test.go"))
-
-    def _go_modules(self, path: str) -> dict[str, str]:
-        """The modules whose packages a file can import from this project, and where they lie."""
+        # The modules of this project that the file can import: its own, those that go.mod replaces with a folder, and
+        # its neighbours in a workspace.
         homes = []
         if (home := self._above(path, "go.mod")) is not None:
             replaced = _GO_REPLACE.findall(self._text(_join(home, "go.mod")))
             homes = [home, *(_join(home, folder) for folder in replaced)]
         if (work := self._above(path, "go.work")) is not None:
             homes += [_join(work, folder) for folder in _GO_USE.findall(self._text(_join(work, "go.work")))]
-        named = ((home, _GO_MODULE.search(self._text(_join(home, "go.mod")))) for home in homes[:MOST])
-        return {module[1]: home for home, module in named if module}
+        named = ((home, _GO_MODULE.search(self._text(_join(home, "go.mod")))) for home in homes[:MAX_WORKSPACE_MEMBERS])
+        modules = {module[1]: home for home, module in named if module}
+        for each in imports:
+            for module, home in modules.items():
+                if each.target == module or each.target.startswith(f"{module}/"):
+                    folder = _join(home, each.target[len(module) + 1 :])
+                    names = [name for name in self._files.list_names(folder) if name.endswith(".go")]
+                    yield from (_join(folder, name) for name in names if not name.endswith("_test.go"))
 
     def _rust(self, path: str, imports: Sequence[Import]) -> Iterator[str]:
         home = self._above(path, "Cargo.toml") or ""
         for each in imports:
             parts = [part for part in each.target.split("::") if part]
-            if each.kind == "mod":
+            if each.kind == "path":
+                # `#[path = "…"] mod name;`, relative to the folder of the file.
+                yield from filter(self._has, [_join(_folder(path), each.target)])
+            elif each.kind == "mod":
                 yield from self._rust_module(_rust_children(path), parts)
             elif parts and parts[0] == "crate":
                 yield from self._rust_module(_join(home, "src"), parts[1:])
             elif parts and parts[0] in ("self", "super"):
-                yield from self._rust_relative(path, parts)
+                folder = _rust_children(path)
+                while parts and parts[0] in ("self", "super"):
+                    folder = _folder(folder) if parts[0] == "super" else folder
+                    parts = parts[1:]
+                yield from self._rust_module(folder, parts)
             elif parts:
                 yield from self._rust_crate(home, parts)
 
-    def _rust_relative(self, path: str, parts: list[str]) -> Iterator[str]:
-        folder = _rust_children(path)
-        while parts and parts[0] in ("self", "super"):
-            folder = _folder(folder) if parts[0] == "super" else folder
-            parts = parts[1:]
-        yield from self._rust_module(folder, parts)
-
     def _rust_module(self, folder: str, parts: list[str]) -> Iterator[str]:
-        """The file of the longest beginning of the path; what follows are names inside of it."""
+        """Yield the file of the longest prefix of the path; the rest are names inside it."""
         for length in range(len(parts), 0, -1):
             base = _join(folder, "/".join(parts[:length]))
             if found := self._first([f"{base}.rs", f"{base}/mod.rs"]):
@@ -166,7 +168,15 @@ class Resolver:
                 return
 
     def _rust_crate(self, home: str, parts: list[str]) -> Iterator[str]:
-        for folder in self._crates(home):
+        dependencies = _toml(self._files, _join(home, "Cargo.toml")).get("dependencies", {})
+        members: list[str] = []
+        for above in _list_folders(_join(home, "Cargo.toml")):
+            workspace = _toml(self._files, _join(above, "Cargo.toml")).get("workspace", {})
+            members += self._members([each for each in workspace.get("members", []) if isinstance(each, str)], above)
+        local = [each.get("path") for each in dependencies.values() if isinstance(each, dict)]
+        crates = [_join(home, path) for path in local if isinstance(path, str)]
+        crates += members
+        for folder in [*crates, home]:
             manifest = _toml(self._files, _join(folder, "Cargo.toml"))
             name = manifest.get("package", {}).get("name")
             if isinstance(name, str) and name.replace("-", "_") == parts[0]:
@@ -174,58 +184,53 @@ class Resolver:
                 yield from inner or [file for file in [_join(folder, "src/lib.rs")] if self._has(file)]
                 return
 
-    def _crates(self, home: str) -> Iterator[str]:
-        dependencies = _toml(self._files, _join(home, "Cargo.toml")).get("dependencies", {})
-        for value in dependencies.values():
-            if isinstance(value, dict) and isinstance(value.get("path"), str):
-                yield _join(home, value["path"])
-        members = _toml(self._files, "Cargo.toml").get("workspace", {}).get("members", [])
-        yield from self._members([member for member in members if isinstance(member, str)])
-        yield home
-
     def _java(self, path: str, imports: Sequence[Import]) -> Iterator[str]:
         package = next((each.target.replace(".", "/") for each in imports if each.kind == "package"), "")
         folder = _folder(path)
         own = folder.removesuffix(package).rstrip("/") if package and folder.endswith(package) else folder
-        roots = list(dict.fromkeys([own, *self._java_modules(own), *_JAVA_ROOTS]))
+        # In a build with several modules, imports lead to the same module and to its siblings.
+        modules: list[str] = []
+        home = own.removesuffix("src/main/java").removesuffix("src/test/java").rstrip("/")
+        if home and home != own:
+            around = _folder(home)
+            siblings = self._files.list_names(around, folders=True)[:MAX_WORKSPACE_MEMBERS]
+            modules = [_join(each, "src/main/java") for each in [home, *(_join(around, name) for name in siblings)]]
+        roots = list(dict.fromkeys([own, *modules, *_JAVA_ROOTS]))
         for each in (each for each in imports if each.kind != "package"):
             name = each.target.replace(".", "/")
             if each.kind == "static" and not each.names:
                 name = _folder(name)
             yield from self._java_type(roots, name, every="*" in each.names and each.kind != "static")
 
-    def _java_modules(self, own: str) -> Iterator[str]:
-        """The source roots of the same module, and of those beside it."""
-        home = own.removesuffix("src/main/java").removesuffix("src/test/java").rstrip("/")
-        if not home or home == own:
-            return
-        around = _folder(home)
-        for module in [home, *(_join(around, name) for name in self._files.names(around, folders=True)[:MOST])]:
-            yield _join(module, "src/main/java")
-
     def _java_type(self, roots: list[str], name: str, *, every: bool) -> Iterator[str]:
         for root in roots:
             base = _join(root, name)
-            files = [_join(base, file) for file in self._files.names(base) if file.endswith(".java")] if every else []
+            files = (
+                [_join(base, file) for file in self._files.list_names(base) if file.endswith(".java")] if every else []
+            )
             found = self._first([f"{base}.java", f"{_folder(base)}.java"]) if not files else None
             if files or found:
-                yield from files[:MANY] or [found or ""]
+                yield from files[:MAX_FILES_PER_FOLDER] or [found or ""]
                 return
 
-    def _members(self, patterns: Sequence[str]) -> Iterator[str]:
-        """The folders that the patterns of a workspace stand for."""
-        for pattern in patterns[:MOST]:
-            base, star, _ = pattern.strip("./").partition("*")
-            folder = base.rstrip("/")
+    def _members(self, patterns: Sequence[str], around: str) -> Iterator[str]:
+        """Yield the folders that the patterns of a workspace in the folder `around` match."""
+        excluded = [f"/{_join(around, pattern[1:])}" for pattern in patterns if pattern.startswith("!")]
+        for pattern in [each for each in patterns if not each.startswith("!")][:MAX_WORKSPACE_MEMBERS]:
+            whole = _join(around, pattern.strip("./"))
+            base, star, _ = whole.partition("*")
             if not star:
-                yield folder
+                yield whole
                 continue
-            for name in self._files.names(folder, folders=True):
-                if matches(pattern.strip("./").replace("**", "*"), _join(folder, name)):
-                    yield _join(folder, name)
+            folder = _folder(base)
+            for name in self._files.list_names(folder, folders=True)[:MAX_WORKSPACE_MEMBERS]:
+                member = _join(folder, name)
+                is_excluded = any(matches(each, member) for each in excluded)
+                if matches(f"/{whole.replace('**', '*')}", member) and not is_excluded:
+                    yield member
 
     def _above(self, path: str, name: str) -> str | None:
-        """The nearest folder above that holds a file of that name."""
+        """Return the nearest folder above a path that has a file of that name."""
         folder = _folder(path)
         while True:
             if self._has(_join(folder, name)):
@@ -238,7 +243,7 @@ class Resolver:
         return next((path for path in paths if self._has(path)), None)
 
     def _has(self, path: str) -> bool:
-        return self._files.has(path)
+        return self._files.has_file(path)
 
     def _text(self, path: str) -> str:
         return _text(self._files, path)
@@ -254,7 +259,7 @@ class _TypeScriptConfig:
         self._paths_base = ""
         folder = _folder(path)
         while True:
-            name = next((n for n in ("tsconfig.json", "jsconfig.json") if files.has(_join(folder, n))), None)
+            name = next((n for n in ("tsconfig.json", "jsconfig.json") if files.has_file(_join(folder, n))), None)
             if name is not None:
                 self._read(_join(folder, name), 8)
                 return
@@ -263,7 +268,7 @@ class _TypeScriptConfig:
             folder = _folder(folder)
 
     def candidates(self, target: str) -> Iterator[str]:
-        """Where the target may lie, without its suffix."""
+        """Yield the paths that the target may have, without a suffix."""
         for pattern, places in self._paths.items():
             head, star, tail = pattern.partition("*")
             if target == pattern or (star and target.startswith(head) and target.endswith(tail)):
@@ -289,8 +294,20 @@ class _TypeScriptConfig:
             self._paths_base = _folder(path) if self._base is None else self._base
 
 
+def _list_folders(path: str) -> list[str]:
+    """Return the folders around a path, the nearest first, with the root at the end."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:length]) for length in range(len(parts), -1, -1)]
+
+
+def _list_pnpm_packages(text: str) -> list[str]:
+    """Return the patterns under `packages:` of a pnpm-workspace.yaml, which is a list of strings."""
+    found = _PNPM_PACKAGES.search(text)
+    return [] if found is None else [match[1] for match in _PNPM_ITEM.finditer(found[1])]
+
+
 def _rust_children(path: str) -> str:
-    """The folder in which the modules of a file lie."""
+    """Return the folder of the modules of a file."""
     pure = PurePosixPath(path)
     beside = pure.name in ("main.rs", "lib.rs", "mod.rs") or pure.parent.name in _RUST_ROOTS
     return _folder(path) if beside else _join(_folder(path), pure.stem)
@@ -303,7 +320,7 @@ def _folder(path: str, levels: int = 1) -> str:
 
 
 def _join(folder: str, path: str) -> str:
-    """The path as seen from the folder, `.` and `..` taken out; one that leaves the root names nothing."""
+    """Join and normalise a path. One that leaves the root becomes a name that no file has."""
     parts: list[str] = []
     for part in f"{folder}/{path}".split("/"):
         if part == "..":
@@ -318,12 +335,12 @@ def _join(folder: str, path: str) -> str:
 def _text(files: Files, path: str) -> str:
     try:
         return files.read(path).data.decode(errors="replace")
-    except Refused:
+    except ClientError:
         return ""
 
 
 def _json(files: Files, path: str) -> dict[str, Any]:
-    """A JSON file with comments and commas too many; nothing when it is none."""
+    """Read a JSON file with comments and trailing commas; return an empty object if it is not one."""
     text = _COMMENT.sub(lambda match: match[1] or "", _text(files, path))
     try:
         value = json.loads(_TRAILING_COMMA.sub(r"\1", text))

@@ -1,7 +1,8 @@
-"""The local model's graph: BERT as ONNX, from its weights alone."""
+"""The ONNX graph of the local model, a BERT, built from its weights alone."""
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,22 @@ LAYERS, HEADS, WIDTH, POSITIONS = 6, 12, 384, 512
 
 
 def build(weights: Path, target: Path) -> None:
-    """The graph with eight-bit weights, as onnxruntime runs it."""
+    """Build the graph with eight-bit weights, in the form that onnxruntime runs."""
     plain = target.with_suffix(".plain.onnx")
-    onnx.save(_Graph(load_file(str(weights))).made(), str(plain))
-    quantize_dynamic(plain, target, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul"], per_channel=True)
+    onnx.save(_Graph(load_file(str(weights))).build(), str(plain))
+    # It advises to optimise the graph first, which has nothing to optimise, in a line that users would see.
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(logging.ERROR)
+    try:
+        quantize_dynamic(plain, target, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul"], per_channel=True)
+    finally:
+        root.setLevel(level)
     plain.unlink()
 
 
 class _Graph:
-    """BERT as ONNX: ids and mask in, one normalised vector for each text out."""
+    """BERT as ONNX: token ids and mask in, one normalised vector for each text out."""
 
     def __init__(self, weights: dict[str, Any]) -> None:
         self._weights = weights
@@ -31,14 +39,20 @@ class _Graph:
         self._constants: dict[str, Any] = {}
         self._count = 0
 
-    def made(self) -> Any:
+    def build(self) -> Any:
         ids, mask = "input_ids", "attention_mask"
         wide = self._op("Cast", mask, to=TensorProto.FLOAT)
         hidden = self._embeddings(ids)
+        # Added to the scores before the softmax, so that padding gets a share of zero.
         blocked = self._op("Mul", self._op("Sub", self._value(1.0), wide), self._value(-1e9))
         blocked = self._op("Unsqueeze", blocked, self._constant("axes12", np.array([1, 2], dtype=np.int64)))
-        for layer in range(LAYERS):
-            hidden = self._layer(f"encoder.layer.{layer}", hidden, blocked)
+        for number in range(LAYERS):
+            layer = f"encoder.layer.{number}"
+            attended = self._attention(f"{layer}.attention", hidden, blocked)
+            inner = self._op("Gelu", self._linear(f"{layer}.intermediate.dense", attended))
+            out = self._linear(f"{layer}.output.dense", inner)
+            hidden = self._norm(f"{layer}.output.LayerNorm", self._op("Add", out, attended))
+        # The model was trained with the mean of its tokens, without padding, as the vector of a text.
         weight = self._op("Unsqueeze", wide, self._constant("axis2", np.array([2], dtype=np.int64)))
         axis1 = self._constant("axis1", np.array([1], dtype=np.int64))
         summed = self._op("ReduceSum", self._op("Mul", hidden, weight), axis1, keepdims=0)
@@ -62,12 +76,6 @@ class _Graph:
             self._ints("zero", 0),
         )
         return self._norm("embeddings.LayerNorm", self._op("Add", words, first))
-
-    def _layer(self, name: str, hidden: str, blocked: str) -> str:
-        attended = self._attention(f"{name}.attention", hidden, blocked)
-        inner = self._op("Gelu", self._linear(f"{name}.intermediate.dense", attended))
-        out = self._linear(f"{name}.output.dense", inner)
-        return self._norm(f"{name}.output.LayerNorm", self._op("Add", out, attended))
 
     def _attention(self, name: str, hidden: str, blocked: str) -> str:
         split = self._ints("split", 0, 0, HEADS, WIDTH // HEADS)

@@ -1,0 +1,134 @@
+"""The list of files in a project, made by ripgrep, and a cheap check that it is still current.
+
+A file that is created, deleted or renamed changes its folder. As long as no watched folder and no ignore rule has
+changed, the list is current. Measured on 640 files in 70 folders: 4 ms for a check, 59 ms for a list.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+
+from shopfloor.gateways.files import Files
+from shopfloor.gateways.grep import Grep
+
+IGNORE_FILE = ".shopfloorignore"
+
+SETTLED_NS = 50_000_000
+"""Age of a change beyond which the next change has another timestamp: file system clocks are coarse."""
+
+MAX_WATCHED = 5_000
+"""Folders and rules that are watched. A tree with more of them is listed every time."""
+
+MAX_UNLISTED_FOLDERS = 32
+"""Size of a tree without any listed file up to which all its folders are watched.
+
+Such a tree is ignored, holds only ignored files, or is empty; only ripgrep knows which. Small ones are watched
+completely, so that the first file in a new folder is noticed. Of large ones (`.venv`, `target`) only the top folder is
+watched, and a new file deep inside is noticed when the list is made again, after MAX_AGE_SECONDS.
+"""
+
+MAX_AGE_SECONDS = 60.0
+
+GIT_RULES_FOLDER = ".git/info"
+RULE_FILES = (".gitignore", ".ignore", ".rgignore", IGNORE_FILE, f"{GIT_RULES_FOLDER}/exclude")
+
+Facts = tuple[int, int, int]
+
+
+class FileList:
+    """The files of a project that can be indexed, by name."""
+
+    def __init__(self, files: Files, grep: Grep) -> None:
+        self._files = files
+        self._grep = grep
+        self._names: frozenset[bytes] = frozenset()
+        self._watched: dict[str, Facts] = {}
+        self._made_at = 0.0
+        self.paths: list[str] = []
+
+    @property
+    def age(self) -> float:
+        """How long ago the list was made, in seconds."""
+        return time.monotonic() - self._made_at if self.paths else math.inf
+
+    def is_current(self, root: int) -> bool:
+        """Check that no watched folder or rule has changed. `root` is a descriptor of the project."""
+        try:
+            return bool(self._watched) and all(read_facts(path, root) == seen for path, seen in self._watched.items())
+        except OSError:
+            return False
+
+    def refresh(self, *, watch: bool, keep_age: bool = False) -> None:
+        """List all files, and with `watch` remember what their folders look like."""
+        # Taken before the list is made: what changes while ripgrep runs counts as changed just now.
+        began = time.time_ns()
+        names = self._grep.list_files(self._files.root / IGNORE_FILE)
+        if names != self._names:
+            self.paths = [path for name in names if (path := self._grep.to_path(name)) is not None]
+            self._names = names
+        self._watched = self._read_watched(began - SETTLED_NS) if watch else {}
+        if not keep_age:
+            self._made_at = time.monotonic()
+
+    def _read_watched(self, settled: int) -> dict[str, Facts]:
+        """Read the facts of every watched folder and rule. Return nothing if one of them changed just now."""
+        watched: dict[str, Facts] = {}
+        root = os.open(self._files.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for folder in self.watched_folders():
+                for path in (folder or ".", *(_join(folder, rule) for rule in RULE_FILES)):
+                    # Most folders have no rules.
+                    try:
+                        watched[path] = read_facts(path, root)
+                    except OSError:
+                        continue
+                    # A change within the clock's last tick could be followed by one with the same time.
+                    if max(watched[path][1:]) > settled or len(watched) > MAX_WATCHED:
+                        return {}
+        finally:
+            os.close(root)
+        return watched
+
+    def watched_folders(self) -> Iterator[str]:
+        """Yield the folders in which a file that belongs on the list may appear."""
+        # Every folder that has a listed file somewhere below it. Names come from ripgrep as bytes, with "./" in front.
+        ancestors: set[bytes] = set()
+        for name in self._names:
+            above = name.rpartition(b"/")[0]
+            while above and above not in ancestors:
+                ancestors.add(above)
+                above = above.rpartition(b"/")[0]
+        listed = {os.fsdecode(above.removeprefix(b"./")) for above in ancestors}
+        pending = [""]
+        while pending:
+            folder = pending.pop()
+            yield folder
+            for inner in self._subfolders(folder):
+                if inner in listed:
+                    pending.append(inner)
+                    continue
+                # All folders of a tree without listed files, or its top folder alone if there are too many.
+                unlisted = [inner]
+                for each in unlisted:
+                    unlisted += self._subfolders(each)
+                    if len(unlisted) > MAX_UNLISTED_FOLDERS:
+                        unlisted = [inner]
+                        break
+                yield from unlisted
+
+    def _subfolders(self, folder: str) -> list[str]:
+        inner = (_join(folder, name) for name in self._files.list_names(folder, folders=True))
+        return [path for path in inner if self._grep.is_searchable(path)]
+
+
+def read_facts(path: str, root: int) -> Facts:
+    """Return size, modification time and change time of a file or folder, without following a link."""
+    status = os.stat(path, dir_fd=root, follow_symlinks=False)
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name

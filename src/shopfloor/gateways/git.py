@@ -1,0 +1,183 @@
+"""Git for tools: what a crew or an agent has changed, and the merge of a branch into the project.
+
+Commands that only read run no program of the repository: no external diff, no text conversion, no file system monitor.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess  # nosec B404 # argument vectors only, and no shell
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from shopfloor.errors import GitFailed
+from shopfloor.gateways.process_tree import list_descendants
+
+MAX_OUTPUT_BYTES = 8 * 1024 * 1024
+MAX_OUTPUT_CHARACTERS = 4000
+"""How much of the output of a command an error has, from its end."""
+
+_NOT_STARTED = 127
+"""The exit code of a program that does not exist, as in shells."""
+_READ_SECONDS = 30.0
+_WRITE_SECONDS = 300.0
+_PLAIN_DIFF = (
+    "diff",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--no-renames",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiff:
+    """What changes in one file. The counts are None for a binary file; the text is empty where it was too long."""
+
+    path: str
+    added: int | None
+    removed: int | None
+    text: str
+
+
+class Git:
+    """The repository that a folder belongs to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def is_repository(self) -> bool:
+        """Report whether the folder exists here and belongs to a repository with a commit."""
+        return self.folder.is_dir() and self.find_commit("HEAD") is not None
+
+    def find_commit(self, name: str) -> str | None:
+        """Return the commit that a name stands for, or None."""
+        try:
+            return self._read("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").strip()
+        except GitFailed:
+            return None
+
+    def find_common_ancestor(self, one: str, other: str) -> str | None:
+        """Return the last commit that both have in their histories, or None."""
+        try:
+            return self._read("merge-base", one, other).strip()
+        except GitFailed:
+            return None
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        """Report whether a commit is part of another's history."""
+        try:
+            self._read("merge-base", "--is-ancestor", older, newer)
+        except GitFailed:
+            return False
+        return True
+
+    def count_commits(self, since: str, until: str) -> int:
+        """Return how many commits of `until` are not in the history of `since`."""
+        return int(self._read("rev-list", "--count", f"{since}..{until}"))
+
+    def get_branch(self) -> str:
+        """Return the name of the branch that is checked out, or HEAD when there is none."""
+        return self._read("rev-parse", "--abbrev-ref", "HEAD").strip()
+
+    def get_subject(self, commit: str) -> str:
+        """Return the first line of a commit's message."""
+        return self._read("log", "-1", "--format=%s", commit).strip()
+
+    def diff(self, base: str, commit: str) -> list[FileDiff]:
+        """Return what changes between two commits."""
+        return self._diff({}, base, commit)
+
+    def diff_worktree(self, base: str) -> list[FileDiff]:
+        """Return what differs between a commit and the files of the worktree, including new ones."""
+        index = Path(self._read("rev-parse", "--path-format=absolute", "--git-path", "index").strip())
+        # With an index of its own: the one of the worktree belongs to the agent that works there.
+        with tempfile.TemporaryDirectory(prefix="shopfloor-index-") as folder:
+            own = Path(folder) / "index"
+            if index.exists():
+                shutil.copyfile(index, own)
+            environment = {"GIT_INDEX_FILE": str(own)}
+            self._run(["add", "--intent-to-add", "--all", ":/"], _READ_SECONDS, environment)
+            return self._diff(environment, base)
+
+    def _diff(self, environment: dict[str, str], *commits: str) -> list[FileDiff]:
+        listed = self._run([*_PLAIN_DIFF, "--numstat", "-z", *commits, "--"], _READ_SECONDS, environment)
+        text = self._run([*_PLAIN_DIFF, *commits, "--"], _READ_SECONDS, environment)
+        # Both list the same files in the same order.
+        parts = [f"diff --git {part}" for part in f"\n{text}".split("\ndiff --git ")[1:]]
+        entries = [line.split("\t", 2) for line in listed.split("\0") if line]
+        found = []
+        for at, (added, removed, path) in enumerate(entries):
+            counts = [None if count == "-" else int(count) for count in (added, removed)]
+            found.append(FileDiff(path, counts[0], counts[1], parts[at] if len(parts) == len(entries) else ""))
+        return found
+
+    @contextmanager
+    def merge_apart(self, head: str, commit: str, message: str) -> Iterator[tuple[Path, str]]:
+        """Merge two commits in a worktree of their own; yield the project's folder in it, and the merged commit.
+
+        The worktree is removed afterwards. What a killed process left of an earlier one is forgotten first.
+        """
+        self._write("worktree", "prune")
+        prefix = self._read("rev-parse", "--show-prefix").strip()
+        with tempfile.TemporaryDirectory(prefix="shopfloor-merge-", ignore_cleanup_errors=True) as parent:
+            folder = Path(parent) / "merge"
+            self._write("worktree", "add", "--quiet", "--detach", str(folder), head)
+            try:
+                apart = Git(folder)
+                apart._write("merge", "--quiet", "--no-ff", "-m", message, commit)
+                yield folder / prefix, apart._read("rev-parse", "HEAD").strip()
+            finally:
+                self._write("worktree", "remove", "--force", "--force", str(folder))
+
+    def fast_forward(self, commit: str) -> None:
+        """Move the branch that is checked out forward to a commit. Git refuses to overwrite uncommitted changes."""
+        self._write("merge", "--quiet", "--ff-only", commit)
+
+    def _read(self, *words: str) -> str:
+        return self._run(words, _READ_SECONDS, {})
+
+    def _write(self, *words: str) -> str:
+        return self._run(words, _WRITE_SECONDS, {})
+
+    def _run(self, words: Sequence[str], seconds: float, environment: dict[str, str]) -> str:
+        options = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "gc.auto=0")
+        given = [f"{name}={value}" for name, value in environment.items()]
+        code, output = run_command(["env", *given, "git", *options, *words], self.folder, seconds)
+        if code != 0:
+            raise GitFailed(f"git {words[0]}: {output.strip()[-MAX_OUTPUT_CHARACTERS:] or f'exit code {code}'}")
+        return output
+
+
+def run_command(command: Sequence[str], folder: Path, seconds: float) -> tuple[int | None, str]:
+    """Run a command in a folder; return its exit code, None when it took too long, and its output."""
+    try:
+        # In the caller's process group: Ctrl-C on a terminal ends it too.
+        process = subprocess.Popen(  # nosec B603
+            list(command),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+    except OSError as error:
+        return _NOT_STARTED, str(error)
+    with process:
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            # What it started holds its output open: all of it has to end before the rest is read.
+            for pid in reversed(list_descendants(process.pid)):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            process.kill()
+            output, _ = process.communicate()
+            return None, output[:MAX_OUTPUT_BYTES].decode(errors="replace")
+    return process.returncode, output[:MAX_OUTPUT_BYTES].decode(errors="replace")
