@@ -1,0 +1,121 @@
+"""Candidates: what the ranking of one search looks at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shopfloor.domain.chunks import OVERVIEW
+from shopfloor.domain.discoveries import Discovery
+from shopfloor.domain.index import Hit, Scope, WordMatches
+from shopfloor.domain.tokenizer import extract_terms, find_symbol, find_symbols_in_text
+from shopfloor.gateways.files import Files
+from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.search.embedding_index import QueryEmbedding
+from shopfloor.search.outdated import Outdated, find_outdated
+from shopfloor.search.ranking import SYMBOL_SEPARATORS, Candidates, Signals
+from shopfloor.search.vectors import unpack_vector
+
+CHUNKS_BY_WORDS = 100
+"""Chunks and documents that are found by words."""
+
+FILES_BY_WORDS = 100
+"""Overviews of files that are found by words."""
+
+NEAREST_EMBEDDINGS = 200
+"""Chunks and overviews, two for each file, that are found by their embedding."""
+
+DEFINITIONS_PER_SYMBOL = 50
+
+MAX_NEAREST = 12_800
+"""Nearest embeddings that are looked at when the caller may not find the nearer ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCandidates:
+    """The candidates of one search, and the discoveries among them."""
+
+    candidates: Candidates
+    discoveries: dict[str, Discovery]
+    outdated: dict[str, Outdated]
+
+
+def find_candidates(
+    uow: UnitOfWork, files: Files, query: str, scope: Scope, embedding: QueryEmbedding | None
+) -> SearchCandidates:
+    """Collect everything that the ranking looks at, from one snapshot."""
+    by_words, by_file = find_by_words(uow, query, scope, embedded=embedding is not None)
+    by_embedding = [] if embedding is None else find_nearest(uow, scope, embedding)
+    symbol = find_symbol(query)
+    names = [SYMBOL_SEPARATORS.split(symbol)[-1]] if symbol else find_symbols_in_text(query)
+    by_symbol = [hit for name in names for hit in uow.chunks.by_symbol(name, scope, DEFINITIONS_PER_SYMBOL)]
+    refs: dict[str, dict[str, None]] = {}
+    for hit in (*(hit for hit, _ in (*by_words.hits, *by_file, *by_embedding)), *by_symbol):
+        refs.setdefault(hit.source, {})[hit.ref] = None
+    if embedding is not None:
+        by_embedding += find_further_overviews(uow, by_embedding, list(refs.get("code", ())), embedding)
+    discoveries = {
+        str(each.id): each for each in uow.discoveries.find_many([int(ref) for ref in refs.get("discovery", ())])
+    }
+    outdated = {ref: why for ref, each in discoveries.items() if (why := find_outdated(uow, files, each))}
+    signals = Signals(
+        now=uow.now,
+        accesses=uow.file_accesses.counts(list(refs.get("code", ()))),
+        outdated=frozenset(outdated),
+        overview_share=1.0 if embedding is None else embedding.count.first_share,
+        embedded_share=1.0 if embedding is None else embedding.count.share,
+    )
+    return SearchCandidates(Candidates(by_words, by_file, by_embedding, by_symbol, signals), discoveries, outdated)
+
+
+def find_by_words(
+    uow: UnitOfWork, query: str, scope: Scope, *, embedded: bool
+) -> tuple[WordMatches, list[tuple[Hit, float]]]:
+    """Return the chunks and the overviews of files that have words of the query, each list best first."""
+    matches = uow.chunks.by_words(extract_terms(query), scope, CHUNKS_BY_WORDS)
+    return matches, uow.chunks.files_by_words(matches, scope, FILES_BY_WORDS, embedded=embedded)
+
+
+def find_nearest(uow: UnitOfWork, scope: Scope, query: QueryEmbedding) -> list[tuple[Hit, float]]:
+    """Return the chunks nearest to the query, with their cosines. Look further as long as the caller may not find what is nearer."""
+    among = uow.chunks.digests(scope) if scope.is_narrow else None
+    count = NEAREST_EMBEDDINGS
+    while True:
+        nearest = query.vectors.nearest(query.vector, count, among)
+        # Above 100,000 vectors only signs are compared in memory, which orders roughly. The whole embeddings of the
+        # nearest ones bring them into their exact order.
+        if query.vectors.uses_signs:
+            exact = _load_cosines(uow, [digest for digest, _ in nearest], query)
+            nearest = sorted(exact.items(), key=lambda each: -each[1])
+        cosines = dict(nearest)
+        hits = sorted(uow.chunks.by_digest(list(cosines), scope), key=lambda hit: (-cosines[hit.digest], hit.id))
+        if len(hits) >= NEAREST_EMBEDDINGS or len(nearest) < count or count >= MAX_NEAREST:
+            return [(hit, cosines[hit.digest]) for hit in hits[:NEAREST_EMBEDDINGS]]
+        count *= 4
+
+
+def find_further_overviews(
+    uow: UnitOfWork, nearest: Sequence[tuple[Hit, float]], paths: Sequence[str], query: QueryEmbedding
+) -> list[tuple[Hit, float]]:
+    """Return the overviews of these files that are not among the nearest embeddings, with their cosines.
+
+    Otherwise a file that was found by its words would count as far from the query, only because the nearest are chunks,
+    tests or other texts of which there are many.
+    """
+    known = {hit.id for hit, _ in nearest}
+    complete = {
+        ref for ref, count in Counter(hit.ref for hit, _ in nearest if hit.kind == OVERVIEW).items() if count > 1
+    }
+    hits = [
+        hit for hit in uow.chunks.overviews([path for path in paths if path not in complete]) if hit.id not in known
+    ]
+    digests = [hit.digest for hit in hits]
+    in_memory = not query.vectors.uses_signs
+    cosines = query.vectors.cosines(query.vector, digests) if in_memory else _load_cosines(uow, digests, query)
+    return [(hit, cosines[hit.digest]) for hit in hits if hit.digest in cosines]
+
+
+def _load_cosines(uow: UnitOfWork, digests: Sequence[bytes], query: QueryEmbedding) -> dict[bytes, float]:
+    stored = uow.embeddings.get_many(query.model, digests)
+    return {digest: float(unpack_vector(stored[digest]) @ query.vector) for digest in digests if digest in stored}
