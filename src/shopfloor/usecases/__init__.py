@@ -1,1 +1,1 @@
-"""What can be done: one function per deed, under the rules of the domain."""
+"""Use cases: one function per operation, under the rules of the domain."""

@@ -1,22 +1,30 @@
-"""Boards as a person sees them: columns of tasks, one task with all around it, and moves by hand."""
+"""Boards as a person sees them: columns of tasks, one task in detail, and moves by hand."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from shopfloor.domain.decisions import Entry, Sought
-from shopfloor.domain.loops import STATUSES, spell
-from shopfloor.domain.tasks import MOVES, BoardKind, Comment, State, Task
-from shopfloor.errors import InvalidInput, NotFound, WrongState
+from shopfloor.domain.decisions import Entry, LogFilter, parse_context
+from shopfloor.domain.runs import STATUSES, format_status, name_batch_item
+from shopfloor.domain.tasks import FINISHED, MOVES, BoardKind, Comment, State, Task, TaskNotFound
+from shopfloor.domain.times import DAY, HOUR, MINUTE
+from shopfloor.errors import InvalidInput, InvalidState, NotFound
 from shopfloor.repositories.tasks import Tasks
-from shopfloor.repositories.work import Work
-from shopfloor.usecases import claims, loops, tasks
+from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.usecases import claims, run_tasks, tasks
 
-COUNTED = 1000
-SCANNED = 1000
-AROUND = 12
-COMMENTS = 100
-HISTORY = 30
+MAX_COUNT = 1000
+MAX_SCANNED_TASKS = 1000
+MAX_NEIGHBOURS = 12
+MAX_COMMENTS = 100
+MAX_HISTORY_ROWS = 30
+MAX_ASSIGNEES = 200
+MAX_GRAPH_TASKS = 150
+LATEST_COMPLETED = 5
+MAX_PROGRESS_POINTS = 90
+_STEPS = (MINUTE, 10 * MINUTE, HOUR, DAY)
 KEPT_DAYS = 30
 
 COLUMNS: dict[BoardKind, tuple[State, ...]] = {
@@ -38,77 +46,204 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
-    """A task, and everything that belongs to it."""
+class TaskDetails:
+    """A task with everything that belongs to it."""
 
     task: Task
     blockers: list[Task]
     dependents: list[Task]
     comments: list[Comment]
     history: list[Entry]
-    moves: tuple[State, ...]
+    inputs: dict[int, Any]
+    moves: Sequence[State]
 
 
-def board(work: Work, kind: BoardKind, name: str) -> Tasks:
-    """The tasks of a board that exists."""
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The tasks of a board with the dependencies among them, as pairs of a task and its blocker."""
+
+    tasks: list[Task]
+    dependencies: list[tuple[int, int]]
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressPoint:
+    """How many tasks an epic had at the end of a step of time, and how many of them were completed."""
+
+    at: int
+    tasks: int
+    completed: int
+
+
+def get_board(uow: UnitOfWork, kind: BoardKind, name: str) -> Tasks:
+    """Return the tasks of a board, or raise if there is no such board."""
     if kind is BoardKind.LOOP:
-        work.runs.get(name)
+        uow.runs.get(name)
     elif name:
-        work.epics.get(int(name))
-    return work.tasks_of(kind, name)
+        uow.epics.get(int(name))
+    return uow.tasks_of(kind, name)
 
 
-def columns(
-    work: Work, kind: BoardKind, name: str, *, limit: int, state: State | None, after: int | None, text: str | None
+def list_columns(
+    uow: UnitOfWork, kind: BoardKind, name: str, *, limit: int, state: State | None, after: int | None, text: str | None
 ) -> list[Column]:
-    """The board, state by state; of each so many tasks, and how many there are, up to 1,000. A text is looked for among
-    so many tasks at a time; the next page goes on where it stopped."""
-    tasks_here = board(work, kind, name)
-    wanted = [state] if state is not None else COLUMNS[kind]
-    return [_column(tasks_here, each, limit, after, text) for each in wanted]
+    """Return the board state by state: `limit` tasks of each, and their number, up to 1,000.
+
+    A text filter looks at 1,000 tasks at a time; the next page continues where it stopped.
+    """
+    tasks_here = get_board(uow, kind, name)
+    if state is not None or text is not None:
+        wanted = COLUMNS[kind] if state is None else [state]
+        return [_build_column(tasks_here, each, limit, after, text) for each in wanted]
+    return [
+        _build_column(tasks_here, each, limit, after, text)
+        if each is not State.COMPLETED
+        else _build_latest_completed(tasks_here)
+        for each in COLUMNS[kind]
+    ]
 
 
-def _column(tasks_here: Tasks, state: State, limit: int, after: int | None, text: str | None) -> Column:
-    count = tasks_here.count_up_to(COUNTED, state=state)
+def _build_latest_completed(tasks_here: Tasks) -> Column:
+    # On a board that shows all states, finished work is a footnote; with `state` all of it can be paged through.
+    count = tasks_here.count_up_to(MAX_COUNT, state=State.COMPLETED)
+    return Column(State.COMPLETED, tasks_here.list_completed(LATEST_COMPLETED), count, None, None)
+
+
+def _build_column(tasks_here: Tasks, state: State, limit: int, after: int | None, text: str | None) -> Column:
+    count = tasks_here.count_up_to(MAX_COUNT, state=state)
     if text is None:
-        found = tasks_here.page(limit=limit + 1, state=state, after=after)
+        found = tasks_here.list_page(limit=limit + 1, state=state, after=after)
         more = found[limit - 1].number if len(found) > limit else None
         return Column(state, found[:limit], count, more, None)
-    looked_at = tasks_here.page(limit=SCANNED, state=state, after=after)
-    fitting = [task for task in looked_at if text.casefold() in _words(task)]
+    looked_at = tasks_here.list_page(limit=MAX_SCANNED_TASKS, state=state, after=after)
+    fitting = [
+        task for task in looked_at if text.casefold() in f"{task.number} {task.title} {task.assignee or ''}".casefold()
+    ]
+    # A full scan has another page even if nothing on this one matched: the cursor is where the scan stopped, not the
+    # last match, so that a rare word is found after some empty pages instead of after one scan of the whole board.
     if len(fitting) > limit:
         more = fitting[limit - 1].number
     else:
-        more = looked_at[-1].number if len(looked_at) == SCANNED else None
+        more = looked_at[-1].number if len(looked_at) == MAX_SCANNED_TASKS else None
     return Column(state, fitting[:limit], count, more, len(looked_at))
 
 
-def _words(task: Task) -> str:
-    """What a filter looks at."""
-    return f"{task.number} {task.title} {task.assignee or ''}".casefold()
+def list_tasks(
+    uow: UnitOfWork, *, limit: int, after: int | None, states: Sequence[State], epic: int | None, assignee: str | None
+) -> list[Task]:
+    """Return the tasks of all epics, or of one, that are in any of the states, by number."""
+    board = None if epic is None else str(uow.epics.get(epic).id)
+    # One query per state, each of which stops at the limit: `state IN (…)` in the order of numbers would read every
+    # completed task to find the few open ones.
+    found = [
+        task
+        for state in states
+        for task in uow.tasks.list_page(limit=limit, after=after, state=state, board=board, assignee=assignee)
+    ]
+    return sorted(found, key=lambda task: task.number)[:limit]
 
 
-def scope(work: Work, kind: BoardKind, name: str) -> Tasks:
-    """Where a task of that kind is looked for: all epics, or one loop."""
-    return work.tasks if kind is BoardKind.EPIC else board(work, kind, name)
+def get_scope(uow: UnitOfWork, kind: BoardKind, name: str) -> Tasks:
+    """Return where a task of that kind is looked up: in all epics, or in one run."""
+    return uow.tasks if kind is BoardKind.EPIC else get_board(uow, kind, name)
 
 
-def around(work: Work, kind: BoardKind, name: str, number: int) -> Around:
-    """One task, also a deleted one, with its neighbours, comments and history."""
-    tasks_here = scope(work, kind, name)
+def get_task_details(uow: UnitOfWork, kind: BoardKind, name: str, number: int) -> TaskDetails:
+    """Return one task, even a deleted one, with its neighbours, comments and history."""
+    tasks_here = get_scope(uow, kind, name)
     task = tasks_here.get(number, deleted=True)
-    history, _ = work.decisions.search(Sought(task=number, desk=True), HISTORY)
-    return Around(
+    # The log knows task numbers of epics only. A run's task of the same number is another task.
+    history, _ = uow.decisions.search(LogFilter(task=number, desk=True), MAX_HISTORY_ROWS)
+    return TaskDetails(
         task=task,
-        blockers=_neighbours(tasks_here, tasks_here.blockers(number)[:AROUND]),
-        dependents=_neighbours(tasks_here, tasks_here.dependents(number, AROUND)),
-        comments=tasks_here.comments(number, COMMENTS),
+        blockers=_load_tasks(tasks_here, tasks_here.list_blockers(number)[:MAX_NEIGHBOURS]),
+        dependents=_load_tasks(tasks_here, tasks_here.list_dependents(number, MAX_NEIGHBOURS)),
+        comments=tasks_here.list_comments(number, MAX_COMMENTS),
         history=history if kind is BoardKind.EPIC else [],
-        moves=() if task.deleted_at else MOVES[kind].get(task.state, ()),
+        inputs={
+            row.reference: parse_context(row.context)
+            for entry in (history if kind is BoardKind.EPIC else [])
+            for row in uow.decisions.list_call(entry.reference)
+            if row.kind == "invocation"
+        },
+        moves=list_moves(uow, task),
     )
 
 
-def _neighbours(tasks_here: Tasks, numbers: list[int]) -> list[Task]:
+def list_moves(uow: UnitOfWork, task: Task) -> Sequence[State]:
+    """Return the states to which a person can move the task now."""
+    if task.kind == BoardKind.EPIC:
+        return claims.list_moves(uow, task)
+    return () if task.deleted_at else MOVES[BoardKind(task.kind)].get(task.state, ())
+
+
+def list_assignees(uow: UnitOfWork) -> list[str]:
+    """Return the names of the agents that take tasks now, at most 200."""
+    agents = uow.agents.list_page(MAX_ASSIGNEES, active=True)
+    return [agent.name for agent in agents if not agent.has_failed(uow.now)]
+
+
+def load_graph(uow: UnitOfWork, kind: BoardKind, name: str) -> Graph:
+    """Return the tasks of a board, open ones first if there are too many, and the dependencies among them."""
+    tasks_here = get_board(uow, kind, name)
+    found: list[Task] = []
+    for state in sorted(COLUMNS[kind], key=lambda state: state in FINISHED):
+        if len(found) <= MAX_GRAPH_TASKS:
+            found += tasks_here.list_page(limit=MAX_GRAPH_TASKS + 1 - len(found), state=state)
+    shown = sorted(found[:MAX_GRAPH_TASKS], key=lambda task: task.number)
+    numbers = {task.number for task in shown}
+    blockers = tasks_here.map_blockers(sorted(numbers))
+    dependencies = [(task, blocker) for task, each in blockers.items() for blocker in each if blocker in numbers]
+    return Graph(shown, dependencies, len(found) <= MAX_GRAPH_TASKS)
+
+
+def load_progress(uow: UnitOfWork, epic: int) -> list[ProgressPoint]:
+    """Return the progress of an epic, step by step from its first task to now or to its end.
+
+    A step is the shortest of a minute, ten, an hour and a day with which there are at most 90: a crew is done within
+    the hour, a team within the quarter. It is counted from the first 1,000 tasks.
+    """
+    found = uow.epics.get(epic)
+    tasks_here = uow.tasks.list_page(limit=MAX_SCANNED_TASKS, board=str(epic))
+    counted = [task for task in tasks_here if task.state is not State.CANCELLED]
+    if not counted:
+        return []
+    begun, ended = min(task.created_at for task in counted), found.completed_at or uow.now
+    step = next((each for each in _STEPS if ended // each - begun // each < MAX_PROGRESS_POINTS), DAY)
+    first = max(begun // step, ended // step - MAX_PROGRESS_POINTS + 1)
+    return [
+        ProgressPoint(
+            at * step,
+            sum(task.created_at // step <= at for task in counted),
+            sum(task.completed_at is not None and task.completed_at // step <= at for task in counted),
+        )
+        for at in range(first, ended // step + 1)
+    ]
+
+
+def change_tasks(
+    uow: UnitOfWork, numbers: Sequence[int], *, state: State | None, assignee: str | None, priority: int | None
+) -> list[Task]:
+    """Move, assign or prioritise several tasks of epics: all of them, or none if one change is rejected."""
+    changed = []
+    # In one order, so that two such calls cannot wait for each other's rows.
+    for position, number in enumerate(sorted(set(numbers)), 1):
+        with name_batch_item("task", position, len(set(numbers))):
+            task = uow.tasks.get(number)
+            if assignee is not None:
+                task = claims.assign_task(uow, number, assignee)
+            if priority is not None:
+                task = tasks.edit_task(uow, number, version=None, priority=priority)
+            if state is State.COMPLETED:
+                task = claims.complete_task(uow, number, None)
+            elif state is not None:
+                task = move_task(uow, BoardKind.EPIC, "", number, state, None)
+        changed.append(task)
+    return changed
+
+
+def _load_tasks(tasks_here: Tasks, numbers: list[int]) -> list[Task]:
     found = []
     for number in numbers:
         try:
@@ -118,28 +253,48 @@ def _neighbours(tasks_here: Tasks, numbers: list[int]) -> list[Task]:
     return found
 
 
-def move(work: Work, kind: BoardKind, name: str, number: int, state: State, comment: str | None) -> Task:
-    """The task in its new state, as a person wants it; an illegal move is refused and names the allowed ones."""
+def move_task(uow: UnitOfWork, kind: BoardKind, name: str, number: int, state: State, comment: str | None) -> Task:
+    """Move a task to another state; an illegal move is rejected with the allowed ones."""
     if kind is BoardKind.LOOP:
         if state not in COLUMNS[BoardKind.LOOP]:
-            raise InvalidInput(f"A loop knows no state {state}", field="state")
-        return loops.update_task(work, name, f"TAS-{number}", spell(state))
-    work.tasks.hold(number)
-    return claims.report(work, work.tasks.get(number), state, fence=None, comment=comment)
+            raise InvalidInput(f"Runs have no state {state}", field="state")
+        return run_tasks.update_task(uow, name, f"TAS-{number}", format_status(state))
+    uow.tasks.lock(number)
+    return claims.report_state(uow, uow.tasks.get(number), state, fence=None, comment=comment)
 
 
-def delete(work: Work, number: int) -> Task:
-    """A task of an epic, out of sight; it can be restored. One that somebody has in hand is cancelled first."""
-    work.tasks.hold(number)
-    task = work.tasks.get(number)
+def delete_task(uow: UnitOfWork, number: int) -> Task:
+    """Delete a task of an epic; it can be restored. A task that an agent holds must be cancelled first.
+
+    The tasks that depend on it no longer wait for it.
+    """
+    # The graph first, as in tasks.add_dependency.
+    uow.tasks.lock_graph()
+    uow.tasks.lock(number)
+    task = uow.tasks.get(number)
     if task.state in (State.ASSIGNED, State.IN_PROGRESS):
-        raise WrongState(f"task-{number} is in the hands of {task.assignee}", hint="Cancel it or give it back first")
-    return tasks.changed(work, work.tasks.change(number, work.now, deleted_at=work.now))
+        raise InvalidState(f"task-{number} is assigned to {task.assignee}", hint="Cancel it or give it back first")
+    if task.is_blocking:
+        uow.tasks.release_dependents(number)
+    return tasks.emit_change(uow, uow.tasks.update(number, uow.now, deleted_at=uow.now))
 
 
-def restore(work: Work, number: int) -> Task:
-    """A deleted task, back on its board."""
-    task = work.tasks.get(number, deleted=True)
+def restore_task(uow: UnitOfWork, number: int) -> Task:
+    """Put a deleted task back on its board. An epic that has ended takes back finished tasks only."""
+    uow.tasks.lock_graph()
+    uow.tasks.lock(number)
+    task = uow.tasks.get(number, deleted=True)
     if task.deleted_at is None:
         return task
-    return tasks.changed(work, work.tasks.change(number, work.now, deleted_at=None))
+    if task.deleted_at < uow.now - KEPT_DAYS * DAY:
+        raise TaskNotFound(task=number)
+    if task.epic is not None and task.state not in FINISHED:
+        tasks.require_open_epic(uow, task.epic)
+    if not task.completed:
+        uow.tasks.release_dependents(number, +1)
+    return tasks.emit_change(uow, uow.tasks.update(number, uow.now, deleted_at=None))
+
+
+def purge_deleted(uow: UnitOfWork, limit: int) -> int:
+    """Remove tasks of epics that were deleted too long ago to be restored, and return how many."""
+    return uow.tasks.purge_deleted(uow.now - KEPT_DAYS * DAY, limit)

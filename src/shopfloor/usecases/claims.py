@@ -1,228 +1,327 @@
-"""Who works on what: claimed or assigned tasks, held under a lease, given back in the end.
+"""Who works on what: tasks are claimed or assigned, held under a lease, and returned in the end.
 
-An agent holds its tasks for as long as it gives signs of life. Each claim has a number, the fence: whoever
-reports with an older one has lost the task, and is told so.
+An agent holds its tasks for as long as it makes calls. Each claim has a fence, a number that grows: a report with an
+older one comes from an agent that has lost the task, and is rejected.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from shopfloor.domain.actors import ORCHESTRATOR, SUPERVISOR, Agent, Kind
 from shopfloor.domain.epics import EpicState
 from shopfloor.domain.events import EpicChanged
-from shopfloor.domain.mail import FLOOR, agent_party
-from shopfloor.domain.tasks import BoardKind, State, Task, check_move
-from shopfloor.errors import InvalidInput, PermissionDenied, WrongState
-from shopfloor.repositories.work import Work
-from shopfloor.usecases import mail, tasks
+from shopfloor.domain.mail import SYSTEM, agent_participant
+from shopfloor.domain.principals import ORCHESTRATOR, REVIEWER, SUPERVISOR, Agent, Kind
+from shopfloor.domain.tasks import MOVES, BoardKind, State, Task, check_move
+from shopfloor.errors import InvalidInput, InvalidState, PermissionDenied
+from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.usecases import approvals, mail, processes, tasks
 
 LEADERS = (SUPERVISOR, ORCHESTRATOR)
 
-_STOP = "Stop working on it; get another task: mcp__task__claim"
-_IN_HAND = (State.ASSIGNED, State.IN_PROGRESS)
+HELD_STATES = (State.ASSIGNED, State.IN_PROGRESS)
 
 
-def current_task(work: Work) -> Task:
-    """The task that the caller has in hand."""
-    number = work.agents.get(work.actor.name).current_task
+def get_current_task(uow: UnitOfWork) -> Task:
+    """Return the task that the caller holds."""
+    number = uow.agents.get(uow.actor.name).current_task
     if number is None:
-        raise WrongState(f"{work.actor.title} doesn't have a current task", hint="Get one: mcp__task__claim")
-    return work.tasks.get(number)
+        raise InvalidState(f"{uow.actor.title} doesn't have a current task", rule="no_current_task")
+    return uow.tasks.get(number)
 
 
-def task_of(work: Work, number: int | None) -> Task:
-    """The given task, or the caller's own. A worker acts only on what it holds."""
-    task = current_task(work) if number is None else work.tasks.get(number)
-    work.task = task.number
-    if work.actor.role not in LEADERS and task.assignee != work.actor.name:
-        raise WrongState(_lost(work, task), hint=_STOP, task=f"task-{task.number}")
+def get_held_task(uow: UnitOfWork, number: int | None) -> Task:
+    """Return the given task, or the caller's own. A worker may only act on a task that it holds."""
+    task = get_current_task(uow) if number is None else uow.tasks.get(number)
+    uow.task = task.number
+    if uow.actor.role == REVIEWER:
+        approvals.check_reviewer(uow, task)
+    elif uow.actor.role not in LEADERS and task.assignee != uow.actor.name:
+        raise InvalidState(_describe_loss(uow, task), rule="task_lost", task=f"task-{task.number}")
     return task
 
 
-def claim(work: Work, number: int | None) -> tuple[Task | None, str]:
-    """The next ready task, or the given one, from now on the caller's; or None and why."""
-    agent = work.agents.get(work.actor.name)
-    if agent.failed(work.now):
-        raise WrongState("Agent has failed: it crashed too often, and pauses before it tries again")
-    held = None if agent.current_task is None else work.tasks.get(agent.current_task)
+def claim_task(uow: UnitOfWork, number: int | None) -> tuple[Task | None, str]:
+    """Give the next ready task, or the given one, to the caller; or return None and the reason."""
+    agent = uow.agents.get(uow.actor.name)
+    if agent.has_failed(uow.now):
+        raise InvalidState("Agent has failed: it crashed too often and is in back-off")
+    held = None if agent.current_task is None else uow.tasks.get(agent.current_task)
     if held is not None and held.state is State.IN_PROGRESS and held.number != number:
-        raise WrongState(
-            f"You hold task-{held.number} already",
+        raise InvalidState(
+            f"You already hold task-{held.number}",
             task=f"task-{held.number}",
-            hint=f"Finish it first, or take it up again: mcp__task__claim with taskId task-{held.number}",
+            rule="holds_task",
         )
-    task, reason = _claimable(work, agent, held) if number is None else _given(work, agent, number)
-    return (None, reason) if task is None else (_begin(work, agent, task), "")
+    task, reason = _find_ready_task(uow, agent, held) if number is None else _check_claimable(uow, agent, number)
+    if task is None:
+        return None, reason
+    # The new fence is what makes an earlier holder of this task lose it: its next report carries the old number.
+    started = uow.tasks.update(
+        task.number,
+        uow.now,
+        state=State.IN_PROGRESS.value,
+        assignee=agent.name,
+        fence=task.fence + 1,
+        attempts=task.attempts + 1,
+        started_at=task.started_at or uow.now,
+        held_at=task.held_at if task.state is State.IN_PROGRESS else uow.now,
+    )
+    uow.agents.set_task(agent.name, task.number, uow.now)
+    uow.agents.touch(agent.name, uow.now)
+    _start_epic(uow, task.epic)
+    return tasks.emit_change(uow, started), ""
 
 
-def _claimable(work: Work, agent: Agent, held: Task | None) -> tuple[Task | None, str]:
+def _find_ready_task(uow: UnitOfWork, agent: Agent, held: Task | None) -> tuple[Task | None, str]:
+    # What a supervisor has assigned comes before what the queue offers.
     if held is not None and held.state is State.ASSIGNED and held.open_blockers == 0:
         return held, ""
-    number = _epic_of(work, agent)
+    number = agent.current_epic
+    if number is None and agent.supervisor is not None:
+        number = uow.agents.get(agent.supervisor).current_epic
     if number is not None:
-        epic = work.epics.get(number)
+        epic = uow.epics.get(number)
         if epic.state not in (EpicState.PLANNING, EpicState.IN_PROGRESS):
             return None, f"epic-{number} is {epic.state}"
-    ready = work.tasks.ready("" if number is None else str(number))
+    ready = uow.tasks.list_ready("" if number is None else str(number))
     if ready:
         return ready[0], ""
     where = f"epic-{number}" if number is not None else "the tasks without an epic; you have no epic"
     return None, f"No task is ready in {where}"
 
 
-def _epic_of(work: Work, agent: Agent) -> int | None:
-    """The agent's epic, or else its supervisor's."""
-    if agent.current_epic is not None or agent.supervisor is None:
-        return agent.current_epic
-    return work.agents.get(agent.supervisor).current_epic
-
-
-def _given(work: Work, agent: Agent, number: int) -> tuple[Task | None, str]:
-    work.task = number
-    work.tasks.hold(number)
-    task = work.tasks.get(number)
-    mine = task.assignee == agent.name and task.state in _IN_HAND
+def _check_claimable(uow: UnitOfWork, agent: Agent, number: int) -> tuple[Task | None, str]:
+    uow.task = number
+    # Lock before looking. A read followed by an update assigned 942 of 1,000 tasks twice on PostgreSQL.
+    uow.tasks.lock(number)
+    task = uow.tasks.get(number)
+    mine = task.assignee == agent.name and task.state in HELD_STATES
     if task.state is not State.PENDING and not mine:
-        holder = f", held by {task.assignee}" if task.assignee else ""
+        holder = f", assigned to {task.assignee}" if task.assignee else ""
         return None, f"task-{number} is {task.state}{holder}"
     if task.open_blockers and task.state is not State.IN_PROGRESS:
-        return None, tasks.why_blocked(work, number)
-    if task.epic is not None and not work.epics.get(task.epic).open:
+        return None, tasks.describe_blockers(uow, number)
+    if task.epic is not None and not uow.epics.get(task.epic).is_open:
         return None, f"epic-{task.epic} has ended"
     return task, ""
 
 
-def _begin(work: Work, agent: Agent, task: Task) -> Task:
-    """The task, begun by the agent under a new fence."""
-    begun = work.tasks.change(
-        task.number,
-        work.now,
-        state=State.IN_PROGRESS.value,
-        assignee=agent.name,
-        fence=task.fence + 1,
-        attempts=task.attempts + 1,
-    )
-    work.agents.hold(agent.name, task.number, work.now)
-    work.agents.touch(agent.name, work.now)
-    _begin_epic(work, task.epic)
-    return tasks.changed(work, begun)
+def _start_epic(uow: UnitOfWork, number: int | None) -> None:
+    """Move the epic out of PLANNING when its first task starts."""
+    if number is not None and uow.epics.get(number).state is EpicState.PLANNING:
+        epic = uow.epics.set_state(number, EpicState.IN_PROGRESS, uow.now)
+        uow.emit(EpicChanged(epic=number, state=epic.state.value, by=uow.actor.key))
 
 
-def _begin_epic(work: Work, number: int | None) -> None:
-    """Planning is over when the first task is begun."""
-    if number is not None and work.epics.get(number).state is EpicState.PLANNING:
-        epic = work.epics.move(number, EpicState.IN_PROGRESS, work.now)
-        work.tell(EpicChanged(epic=number, state=epic.state.value, by=work.actor.key))
-
-
-def lease_end(work: Work, task: Task) -> int:
-    """When the task goes back to the queue if its holder stays silent."""
+def get_lease_expiry(uow: UnitOfWork, task: Task) -> int:
+    """Return when the task goes back to the queue if its holder makes no call."""
     assert task.assignee is not None
-    return work.agents.get(task.assignee).seen_at(work.now) + work.rules.silence
+    agent, up_since = uow.agents.get(task.assignee), processes.find_up_since(uow)
+    return find_last_sign(uow, agent, task, up_since) + uow.limits.silence
 
 
-def assign(work: Work, number: int, name: str) -> Task:
-    """The task, given to an agent, which is told by mail. Whoever held it before has lost it."""
-    agent = work.agents.active(name)
-    if agent.failed(work.now):
-        raise WrongState(f"{name} has failed: it crashed too often, and pauses before it tries again")
-    work.tasks.hold(number)
-    task = work.tasks.get(number)
-    work.task = number
-    if task.state in (State.COMPLETED, State.CANCELLED):
-        raise InvalidInput(f"task-{number} is {task.state}; nobody can work on it", field="taskId")
+def find_last_sign(uow: UnitOfWork, holder: Agent, task: Task, up_since: int | None) -> int:
+    """Return the time from which the silence of a task's holder counts.
+
+    It is the holder's last call, the last change of the task, or the time since which a server is up: the latest of
+    the three, as recovery measures it.
+    """
+    return max(holder.seen_at(uow.now), task.updated_at, up_since or 0)
+
+
+def assign_task(uow: UnitOfWork, number: int, name: str) -> Task:
+    """Assign the task to an agent and mail it. The previous holder loses the task."""
+    agent = uow.agents.get_active(name)
+    if agent.has_failed(uow.now):
+        raise InvalidState(f"{name} has failed: it crashed too often and is in back-off")
+    uow.tasks.lock(number)
+    task = uow.tasks.get(number)
+    uow.task = number
+    if not can_assign(task):
+        raise InvalidInput(f"task-{number} is {task.state}; it cannot be assigned", field="taskId")
     if task.assignee == name and task.state is not State.PENDING:
         return task
     state = State.ASSIGNED if task.state is State.PENDING else task.state
-    given = work.tasks.change(number, work.now, state=state.value, assignee=name, fence=task.fence + 1)
+    assigned = uow.tasks.update(
+        number, uow.now, state=state.value, assignee=name, fence=task.fence + 1, held_at=uow.now
+    )
     if task.assignee is not None:
-        let_go(work, task.assignee, number)
-    if state in _IN_HAND:
-        take_up(work, given)
-    _tell_holder(work, given, f"Assigned to you: task-{number} {task.title}", task.description or "")
-    return tasks.changed(work, given)
+        release_current_task(uow, task.assignee, number)
+    if state in HELD_STATES:
+        set_current_task(uow, assigned)
+    _mail_assignee(uow, assigned, f"Assigned to you: task-{number} {task.title}", task.description or "")
+    return tasks.emit_change(uow, assigned)
 
 
-def report(work: Work, task: Task, state: State, *, fence: int | None, comment: str | None, **facts: Any) -> Task:
-    """The task in its new state, as the caller says who holds it or leads."""
+def report_state(
+    uow: UnitOfWork, task: Task, state: State, *, fence: int | None, comment: str | None, **facts: Any
+) -> Task:
+    """Move a task that the caller holds or leads."""
+    _check_report(uow, task, state, fence)
+    if comment:
+        tasks.add_comment(uow, task, comment)
+    if approvals.settle_merge(uow, task, state, comment):
+        return tasks.emit_change(uow, task)
+    if state is not task.state:
+        facts |= _changes_on_entry(uow, task, state)
+    moved = tasks.move_task(uow, uow.tasks, task, state, **facts)
+    if state in HELD_STATES:
+        set_current_task(uow, moved)
+    elif task.assignee is not None:
+        release_current_task(uow, task.assignee, task.number)
+    # A holder learns by mail what others did to its task. It needs no mail about its own reports.
+    if state is not task.state and task.assignee not in (None, uow.actor.name):
+        if state is State.IN_PROGRESS:
+            what = "Changes requested" if task.state is State.REVIEW else "To be continued"
+            _mail_assignee(uow, moved, f"{what}: task-{moved.number} {moved.title}", comment or "")
+        elif state is State.CANCELLED and task.state is not State.PENDING:
+            _mail_assignee(uow, moved, f"Cancelled: task-{moved.number} {moved.title}", comment or "")
+    return tasks.emit_change(uow, moved)
+
+
+def _check_report(uow: UnitOfWork, task: Task, state: State, fence: int | None) -> None:
+    """Reject a report with an old fence, from a caller that may not complete tasks, or of an illegal move."""
     if fence is not None and fence != task.fence:
-        raise WrongState(_lost(work, task, fence), hint=_STOP, task=f"task-{task.number}", fence=task.fence)
-    if state is State.COMPLETED and work.actor.kind is Kind.AGENT and work.actor.role not in LEADERS:
+        raise InvalidState(
+            _describe_loss(uow, task, fence), rule="task_lost", task=f"task-{task.number}", fence=task.fence
+        )
+    if uow.actor.role == REVIEWER and state not in (State.COMPLETED, State.IN_PROGRESS):
+        raise PermissionDenied("A reviewer approves the work with COMPLETED, or requests changes with IN_PROGRESS")
+    if state is State.COMPLETED and uow.actor.kind is Kind.AGENT and uow.actor.role not in (*LEADERS, REVIEWER):
         raise PermissionDenied(
             "Only a supervisor or orchestrator completes a task", hint="Move it to REVIEW, and they will look at it"
         )
     check_move(BoardKind.EPIC, task.state, state)
+
+
+def complete_task(uow: UnitOfWork, number: int, comment: str | None) -> Task:
+    """Complete a task from any open state, for a person who has seen that it is done. Its holder gets mail."""
+    uow.tasks.lock(number)
+    task = uow.tasks.get(number)
+    uow.task = number
+    if task.state is State.COMPLETED:
+        return task
+    if task.state is State.CANCELLED:
+        check_move(BoardKind.EPIC, task.state, State.COMPLETED)
+    if blocked := tasks.describe_blockers(uow, number):
+        raise InvalidInput(f"{blocked}, and cannot be completed", field="state")
+    if task.epic is not None:
+        tasks.require_open_epic(uow, task.epic)
+        _start_epic(uow, task.epic)
     if comment:
-        tasks.comment(work, task, comment)
-    if state is not task.state:
-        facts |= _entering(work, task, state)
-    moved = tasks.move(work, work.tasks, task, state, **facts)
-    _hand_over(work, task, moved, comment)
-    return tasks.changed(work, moved)
+        tasks.add_comment(uow, task, comment)
+    if approvals.settle_merge(uow, task, State.COMPLETED, comment):
+        return tasks.emit_change(uow, task)
+    # A new fence, so that a late report of the holder says that the task is no longer its own.
+    moved = uow.tasks.update(number, uow.now, fence=task.fence + 1)
+    # The table of moves has no short cut: a task is completed out of review, which is entered from work.
+    for state in (State.IN_PROGRESS, State.REVIEW, State.COMPLETED):
+        if state is State.IN_PROGRESS and task.state is State.REVIEW:
+            continue
+        moved = tasks.move_task(uow, uow.tasks, moved, state)
+    if task.assignee is not None:
+        release_current_task(uow, task.assignee, number)
+        _mail_assignee(uow, moved, f"Completed: task-{number} {task.title}", comment or "")
+    return tasks.emit_change(uow, moved)
 
 
-def _entering(work: Work, task: Task, state: State) -> dict[str, Any]:
-    """What else changes when a task enters a state."""
+def _changes_on_entry(uow: UnitOfWork, task: Task, state: State) -> dict[str, Any]:
+    """Return what else changes when a task enters a state."""
     if state is State.PENDING:
-        return {"assignee": None}
-    if state not in _IN_HAND:
+        return {"assignee": None, "held_at": None}
+    if state not in HELD_STATES:
         return {}
-    gone = task.assignee is None or work.agents.get(task.assignee).retired_at is not None
-    if gone and work.actor.kind is not Kind.AGENT:
-        raise InvalidInput(f"Nobody holds task-{task.number}", field="state", hint="Give it to an agent first")
-    facts: dict[str, Any] = {"assignee": work.actor.name} if gone else {}
-    if state is State.IN_PROGRESS and task.state in (State.PENDING, State.ASSIGNED, State.FAILED):
-        if blocked := tasks.why_blocked(work, task.number):
-            raise InvalidInput(f"{blocked}, and cannot be begun", field="state")
+    if obstacle := _find_obstacle(uow, task, state):
+        raise obstacle
+    facts: dict[str, Any] = {"assignee": uow.actor.name} if _is_without_holder(uow, task) else {}
+    if _starts_attempt(task, state):
         if task.epic is not None:
-            tasks.open_epic(work, task.epic)
-            _begin_epic(work, task.epic)
-        facts |= {"fence": task.fence + 1, "attempts": task.attempts + 1}
+            tasks.require_open_epic(uow, task.epic)
+            _start_epic(uow, task.epic)
+        facts |= {"fence": task.fence + 1, "attempts": task.attempts + 1, "held_at": uow.now}
     return facts
 
 
-def _hand_over(work: Work, before: Task, task: Task, comment: str | None) -> None:
-    """Keep what agents hold in step with the task, and tell a holder what others did to it."""
-    if task.state in _IN_HAND:
-        take_up(work, task)
-    elif before.assignee is not None:
-        let_go(work, before.assignee, task.number)
-    if task.state is before.state or before.assignee in (None, work.actor.name):
-        return
-    if task.state is State.IN_PROGRESS:
-        what = "Changes requested" if before.state is State.REVIEW else "To be continued"
-        _tell_holder(work, task, f"{what}: task-{task.number} {task.title}", comment or "")
-    elif task.state is State.CANCELLED and before.state is not State.PENDING:
-        _tell_holder(work, task, f"Cancelled: task-{task.number} {task.title}", comment or "")
+def list_moves(uow: UnitOfWork, task: Task) -> list[State]:
+    """Return the states to which the caller, a person, can move the task now: not those that would be rejected."""
+    if task.deleted_at is not None:
+        return []
+    return [
+        state
+        for state in MOVES[BoardKind.EPIC][task.state]
+        if state not in HELD_STATES
+        or (
+            _find_obstacle(uow, task, state) is None
+            and (not _starts_attempt(task, state) or task.epic is None or uow.epics.get(task.epic).is_open)
+        )
+    ]
 
 
-def take_up(work: Work, task: Task) -> None:
-    """The assignee has the task in hand, unless it has another one."""
-    assert task.assignee is not None
-    if work.agents.get(task.assignee).current_task is None:
-        work.agents.hold(task.assignee, task.number, work.now)
-
-
-def let_go(work: Work, name: str, number: int) -> None:
-    """The agent no longer has the task in hand; the next of its tasks takes its place."""
-    if work.agents.get(name).current_task == number:
-        rest = [task.number for task in work.tasks.held_by(name, 2) if task.number != number]
-        work.agents.hold(name, rest[0] if rest else None, work.now)
-
-
-def give_back(work: Work, task: Task, reason: str) -> Task:
-    """The task, back in the queue, or failed when it has been begun often enough."""
-    assert task.assignee is not None
-    failed = task.state is State.IN_PROGRESS and task.attempts >= work.rules.attempts
-    state = State.FAILED if failed else State.PENDING
-    returned = work.tasks.change(
-        task.number, work.now, state=state.value, assignee=task.assignee if failed else None, fence=task.fence + 1
+def can_complete(uow: UnitOfWork, task: Task) -> bool:
+    """Return whether a person can complete the task now, from any open state."""
+    return (
+        task.deleted_at is None
+        and task.state not in (State.COMPLETED, State.CANCELLED)
+        and task.open_blockers == 0
+        and (task.epic is None or uow.epics.get(task.epic).is_open)
     )
-    let_go(work, task.assignee, task.number)
-    work.tasks.add_comment(task.number, FLOOR.name, f"{state.value}: {reason}", work.now)
-    work.decisions.add(
-        reference=work.reference,
+
+
+def can_assign(task: Task) -> bool:
+    """Return whether the task can be given to an agent."""
+    return task.deleted_at is None and task.state not in (State.COMPLETED, State.CANCELLED)
+
+
+def _find_obstacle(uow: UnitOfWork, task: Task, state: State) -> InvalidInput | None:
+    """Return what keeps the caller from moving the task to a state in which an agent holds it, or None."""
+    if uow.actor.kind is not Kind.AGENT and _is_without_holder(uow, task):
+        return InvalidInput(f"No agent holds task-{task.number}", field="state", hint="Assign it to an agent first")
+    if task.open_blockers and _starts_attempt(task, state):
+        return InvalidInput(f"{tasks.describe_blockers(uow, task.number)}, and cannot start", field="state")
+    return None
+
+
+def _is_without_holder(uow: UnitOfWork, task: Task) -> bool:
+    return task.assignee is None or uow.agents.get(task.assignee).retired_at is not None
+
+
+def _starts_attempt(task: Task, state: State) -> bool:
+    # Back from REVIEW or BLOCKED is the same attempt of the same holder, so its fence stays valid.
+    return state is State.IN_PROGRESS and task.state in (State.PENDING, State.ASSIGNED, State.FAILED)
+
+
+def set_current_task(uow: UnitOfWork, task: Task) -> None:
+    """Make the task the assignee's current one, unless it has another."""
+    assert task.assignee is not None
+    if uow.agents.get(task.assignee).current_task is None:
+        uow.agents.set_task(task.assignee, task.number, uow.now)
+
+
+def release_current_task(uow: UnitOfWork, name: str, number: int) -> None:
+    """Take the task from the agent; the next of its tasks becomes the current one."""
+    if uow.agents.get(name).current_task == number:
+        rest = [task.number for task in uow.tasks.list_held_by(name, 2) if task.number != number]
+        uow.agents.set_task(name, rest[0] if rest else None, uow.now)
+
+
+def return_task(uow: UnitOfWork, task: Task, reason: str) -> Task:
+    """Put the task back into the queue, or fail it when it has been started too often."""
+    assert task.assignee is not None
+    failed = task.state is State.IN_PROGRESS and task.attempts >= uow.limits.attempts
+    state = State.FAILED if failed else State.PENDING
+    returned = uow.tasks.update(
+        task.number,
+        uow.now,
+        state=state.value,
+        assignee=task.assignee if failed else None,
+        fence=task.fence + 1,
+        held_at=None,
+    )
+    release_current_task(uow, task.assignee, task.number)
+    uow.tasks.add_comment(task.number, SYSTEM.name, f"{state.value}: {reason}", uow.now)
+    uow.decisions.add(
+        reference=uow.reference,
         kind="recovery",
         subject=f"agent:{task.assignee}",
         actor="floor:reconciler",
@@ -232,25 +331,25 @@ def give_back(work: Work, task: Task, reason: str) -> Task:
         reasoning=reason,
         context=f'{{"attempts":{task.attempts}}}',
         task=task.number,
-        created_at=work.now,
+        created_at=uow.now,
     )
-    return tasks.changed(work, returned)
+    return tasks.emit_change(uow, returned)
 
 
-def _tell_holder(work: Work, task: Task, subject: str, body: str) -> None:
+def _mail_assignee(uow: UnitOfWork, task: Task, subject: str, body: str) -> None:
     assert task.assignee is not None
-    by = agent_party(work.actor.name) if work.actor.kind is Kind.AGENT else None
-    if task.assignee != work.actor.name:
-        mail.tell(work, [agent_party(task.assignee)], subject[:200], body or "No comment was given.", about=by)
-
-
-def _lost(work: Work, task: Task, fence: int | None = None) -> str:
-    """What happened to a task that somebody thought was theirs."""
-    stale = "" if fence is None else f" (your fence is {fence}, the task's is {task.fence})"
-    if task.assignee == work.actor.name:
-        return (
-            f"Your claim of task-{task.number} is no longer the current one{stale}: it was claimed or given anew since"
+    by = agent_participant(uow.actor.name) if uow.actor.kind is Kind.AGENT else None
+    if task.assignee != uow.actor.name:
+        mail.send_system_mail(
+            uow, [agent_participant(task.assignee)], subject[:200], body or "No comment was given.", about=by
         )
-    holder = f", held by {task.assignee}" if task.assignee else ""
-    notes = [note.body for note in work.tasks.comments(task.number, 20) if note.author == FLOOR.name]
+
+
+def _describe_loss(uow: UnitOfWork, task: Task, fence: int | None = None) -> str:
+    """Describe what happened to a task that the caller no longer holds."""
+    stale = "" if fence is None else f" (your fence is {fence}, the task's is {task.fence})"
+    if task.assignee == uow.actor.name:
+        return f"Your claim of task-{task.number} is no longer current{stale}: it was claimed or assigned again since"
+    holder = f", assigned to {task.assignee}" if task.assignee else ""
+    notes = [note.body for note in uow.tasks.list_comments(task.number, 20) if note.author == SYSTEM.name]
     return f"You do not hold task-{task.number}{stale}: it is {task.state}{holder}. {''.join(notes[-1:])}".rstrip()

@@ -1,111 +1,112 @@
-"""What a user says to the assistant, turn by turn, and the one thing the assistant may not do by itself: delete."""
+"""Conversations between a user and the assistant, turn by turn. Deleting a task needs the user's confirmation."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from shopfloor.domain.actors import Kind
 from shopfloor.domain.conversations import (
-    ASKED_LIMIT,
     ASSISTANT,
     INTERRUPTED,
+    MAX_PENDING_DELETIONS,
     USER,
-    Asked,
     Conversation,
     Message,
-    agrees,
-    names,
-    question,
-    title_of,
+    PendingDeletion,
+    format_question,
+    shorten_title,
 )
+from shopfloor.domain.principals import Kind
 from shopfloor.domain.tasks import Task
-from shopfloor.errors import InvalidInput, NotFound, PermissionDenied, WrongState
+from shopfloor.errors import InvalidInput, InvalidState, NotFound, PermissionDenied
+from shopfloor.gateways import tokens
 from shopfloor.repositories.conversations import Conversations
-from shopfloor.repositories.work import Work
-from shopfloor.usecases import people, todos
+from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.usecases import todos, users
 
 
-def begin(work: Work, id: int | None, message: str, busy_for: int, history: int) -> tuple[int, list[Message]]:
-    """The conversation with the user's message in it, and the last that was said. Only one turn at a time."""
-    own = _own(work)
-    people.ensure(work)
-    conversation = own.get(id if id is not None else own.add(title_of(message), work.now))
-    if _busy(work, conversation):
-        raise WrongState("The assistant is still answering your last message", hint="Wait for its answer")
-    if (said := own.last(conversation.id, 1)) and said[0].role == USER:
-        own.say(conversation.id, ASSISTANT, INTERRUPTED, work.now, error="INTERRUPTED")
-    own.say(conversation.id, USER, message, work.now)
-    granted = conversation.asked if agrees(message) else ()
-    until = work.now + busy_for
-    own.change(conversation.id, work.now, asked=(), granted=granted, busy_until=until, busy_by=work.process)
-    return conversation.id, own.last(conversation.id, history)
+def begin_turn(
+    uow: UnitOfWork, id: int | None, message: str, busy_for: int, history: int, confirmation: str | None = None
+) -> tuple[Conversation, list[Message]]:
+    """Add the user's message and return the conversation with its last messages. One turn at a time.
 
-
-def delete_task(work: Work, id: int, number: int) -> tuple[Task, str | None]:
-    """The task, deleted; or still there, with the question that the user has to say yes to first."""
-    own = _own(work)
-    conversation, task = own.get(id), todos.get(work, number)
-    this = Asked(task.number, task.title)
-    agreed = this in conversation.granted or names(
-        own.last_of_user(id), number, [(each.number, each.title) for each in todos.everything(work, None)]
+    With the id of the pending confirmation, the turn may carry out its deletions. Any other message discards them.
+    """
+    own = _own_conversations(uow)
+    users.ensure_user(uow)
+    conversation = own.get(id if id is not None else own.add(shorten_title(message), uow.now))
+    # A turn whose process has died, or that took too long, must not block the conversation forever.
+    busy = conversation.busy_until is not None and conversation.busy_until > uow.now
+    if busy and conversation.busy_by in {None, *(process.id for process in uow.processes.list_all())}:
+        raise InvalidState("The assistant is still answering your last message", hint="Wait for its answer")
+    if confirmation is not None and confirmation != conversation.confirmation:
+        raise InvalidState("This confirmation is no longer valid; nothing was deleted", hint="Ask the assistant again")
+    if (last := own.list_last_messages(conversation.id, 1)) and last[0].role == USER:
+        own.add_message(conversation.id, ASSISTANT, INTERRUPTED, uow.now, error="INTERRUPTED")
+    own.add_message(conversation.id, USER, message, uow.now)
+    begun = replace(
+        conversation,
+        pending=(),
+        confirmation=None,
+        confirmed=() if confirmation is None else conversation.pending,
+        busy_until=uow.now + busy_for,
+        busy_by=uow.process,
     )
-    if agreed:
-        return todos.delete(work, number), None
-    asked = tuple(each for each in conversation.asked if each.task != number)
-    if len(asked) >= ASKED_LIMIT:
-        raise InvalidInput(f"At most {ASKED_LIMIT} tasks can be asked about at once")
-    _change(work, conversation, asked=(*asked, this))
-    return task, question([this])
+    own.update(begun, uow.now)
+    return begun, own.list_last_messages(conversation.id, history)
 
 
-def end(work: Work, id: int, text: str, tool_calls: list[Any], error: str | None) -> str:
-    """What the user reads: the answer, and the question about deletions, whatever the model made of it."""
-    own = _own(work)
+def delete_task(uow: UnitOfWork, id: int, number: int) -> tuple[Task, str | None]:
+    """Delete a task whose deletion is confirmed. Otherwise keep it, and return the question for the user."""
+    own = _own_conversations(uow)
+    conversation, task = own.get(id), todos.get_task(uow, number)
+    deletion = PendingDeletion(task.number, task.title)
+    if deletion in conversation.confirmed:
+        return todos.delete_task(uow, number), None
+    others = tuple(each for each in conversation.pending if each.task != number)
+    if len(others) >= MAX_PENDING_DELETIONS:
+        raise InvalidInput(f"At most {MAX_PENDING_DELETIONS} deletions can be confirmed at once")
+    own.update(replace(conversation, pending=(*others, deletion)), uow.now)
+    return task, format_question([deletion])
+
+
+def end_turn(uow: UnitOfWork, id: int, text: str, tool_calls: list[Any], error: str | None) -> tuple[Conversation, str]:
+    """Add the assistant's answer, and the question about pending deletions in case the model has left it out."""
+    own = _own_conversations(uow)
     conversation = own.get(id)
-    asked = question(conversation.asked) if conversation.asked else ""
-    if asked and asked not in text:
-        text = f"{text}\n\n{asked}".strip()
-    own.say(id, ASSISTANT, text, work.now, tool_calls, error)
-    own.change(id, work.now, asked=conversation.asked, granted=(), busy_until=None, busy_by=None)
-    return text
+    question = format_question(conversation.pending) if conversation.pending else ""
+    if question and question not in text:
+        text = f"{text}\n\n{question}".strip()
+    own.add_message(id, ASSISTANT, text, uow.now, tool_calls, error)
+    ended = replace(
+        conversation,
+        confirmation=tokens.generate_id() if conversation.pending else None,
+        confirmed=(),
+        busy_until=None,
+        busy_by=None,
+    )
+    own.update(ended, uow.now)
+    return ended, text
 
 
-def page(work: Work, limit: int, before: tuple[int, int] | None = None) -> list[Conversation]:
-    """The caller's conversations, the latest first."""
-    return _own(work).page(limit, before)
+def list_page(uow: UnitOfWork, limit: int, before: tuple[int, int] | None = None) -> list[Conversation]:
+    """List the caller's conversations, the latest first."""
+    return _own_conversations(uow).list_page(limit, before)
 
 
-def read(work: Work, id: int, limit: int) -> tuple[Conversation, list[Message]]:
-    """One conversation of the caller, and the last that was said in it."""
-    own = _own(work)
-    return own.get(id), own.last(id, limit)
+def read(uow: UnitOfWork, id: int, limit: int) -> tuple[Conversation, list[Message]]:
+    """Return one conversation of the caller with its last messages."""
+    own = _own_conversations(uow)
+    return own.get(id), own.list_last_messages(id, limit)
 
 
-def forget(work: Work, id: int) -> None:
-    """The conversation is gone, with all that was said."""
-    if not _own(work).remove(id):
+def delete(uow: UnitOfWork, id: int) -> None:
+    """Delete a conversation with its messages."""
+    if not _own_conversations(uow).remove(id):
         raise NotFound(f"Conversation {id} not found", conversation=id)
 
 
-def _own(work: Work) -> Conversations:
-    if work.actor.kind is not Kind.USER:
-        raise PermissionDenied(f"Only users talk to the assistant; this is {work.actor.title}")
-    return work.conversations_of(work.actor.name)
-
-
-def _busy(work: Work, conversation: Conversation) -> bool:
-    """Whether a turn is under way; one whose process is gone is not."""
-    if conversation.busy_until is None or conversation.busy_until <= work.now:
-        return False
-    return conversation.busy_by is None or conversation.busy_by in {each.id for each in work.processes.all()}
-
-
-def _change(work: Work, conversation: Conversation, *, asked: tuple[Asked, ...]) -> None:
-    _own(work).change(
-        conversation.id,
-        work.now,
-        asked=asked,
-        granted=conversation.granted,
-        busy_until=conversation.busy_until,
-        busy_by=conversation.busy_by,
-    )
+def _own_conversations(uow: UnitOfWork) -> Conversations:
+    if uow.actor.kind is not Kind.USER:
+        raise PermissionDenied(f"Only users talk to the assistant; this is {uow.actor.title}")
+    return uow.conversations_of(uow.actor.name)

@@ -1,76 +1,78 @@
-"""The decision log: the rows that every call leaves, and the ones that agents write themselves."""
+"""The decision log: the rows of every call, and the decisions that agents log themselves."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shopfloor.domain.actors import SUPERVISOR, Kind
-from shopfloor.domain.decisions import Entry, context_of
-from shopfloor.domain.events import DecisionLogged, Told
-from shopfloor.domain.masks import mask
+from shopfloor.domain.decisions import Entry, format_context
+from shopfloor.domain.events import DecisionLogged, StoredEvent
+from shopfloor.domain.principals import SUPERVISOR, Kind
+from shopfloor.domain.redaction import redact
 from shopfloor.errors import NotFound, PermissionDenied
 from shopfloor.repositories.outbox import Delivery
-from shopfloor.repositories.work import Work
+from shopfloor.repositories.uow import UnitOfWork
 
-EVENTS_SHOWN = 200
+MAX_EVENTS = 200
 OUTCOME_UNKNOWN = "Outcome unknown: the process that served this call ended before it answered"
 
 
-def log(work: Work, toolset: str, tool: str, title: str, body: str) -> int:
-    """The number of a decision that the calling agent wrote into the log, about the task that it holds."""
-    if work.actor.kind is Kind.AGENT:
-        work.task = work.agents.get(work.actor.name).current_task
-    number = work.decisions.add(
-        reference=work.reference,
+def log_decision(uow: UnitOfWork, toolset: str, tool: str, title: str, body: str) -> int:
+    """Log a decision of the calling agent about its current task, and return the row's number."""
+    if uow.actor.kind is Kind.AGENT:
+        uow.task = uow.agents.get(uow.actor.name).current_task
+    number = uow.decisions.add(
+        reference=uow.reference,
         kind="manual",
-        subject=work.actor.key,
-        actor=work.actor.key,
+        subject=uow.actor.key,
+        actor=uow.actor.key,
         toolset=toolset,
         tool=tool,
-        decision=mask(title),
-        reasoning=mask(body),
+        # Agents paste what they see, also secrets, and many may read the log.
+        decision=redact(title),
+        reasoning=redact(body),
         context="{}",
-        created_at=work.now,
+        created_at=uow.now,
     )
-    work.tell(DecisionLogged(log=number, by=work.actor.key))
+    uow.emit(DecisionLogged(log=number, by=uow.actor.key))
     return number
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """One call, and what followed from it."""
+class LoggedCall:
+    """One call with its consequences."""
 
     rows: list[Entry]
     stack: str | None
-    events: list[tuple[Told, list[Delivery]]]
+    events: list[tuple[StoredEvent, list[Delivery]]]
 
 
-def opened(work: Work, reference: int) -> Opened:
-    """The call with this reference, from its input to the last delivery that it caused."""
-    rows = work.decisions.of(reference)
+def get_call(uow: UnitOfWork, reference: int) -> LoggedCall:
+    """Return the call with this reference, from its input to the last delivery that it caused."""
+    rows = uow.decisions.list_call(reference)
     if not rows:
-        raise NotFound("There is no call with this reference", hint="References look like ref-1a2b3c4d5e")
-    stack = next((stack for row in rows if row.kind == "error" and (stack := work.decisions.stack(row.id))), None)
-    return Opened(rows, stack, work.outbox.caused_by(reference, EVENTS_SHOWN))
+        raise NotFound("Call not found", hint="References look like ref-1a2b3c4d5e")
+    stack = next((stack for row in rows if row.kind == "error" and (stack := uow.decisions.find_stack(row.id))), None)
+    return LoggedCall(rows, stack, uow.outbox.list_caused_by(reference, MAX_EVENTS))
 
 
-def page(
-    work: Work, *, agent: str | None, tool: str | None, task: int | None, limit: int, before: int | None
+def list_decisions(
+    uow: UnitOfWork, *, agent: str | None, tool: str | None, task: int | None, limit: int, before: int | None
 ) -> list[Entry]:
-    """The log, newest first: a supervisor's of the whole workspace, everybody else's own."""
-    own = work.actor.kind is Kind.AGENT and work.actor.role != SUPERVISOR
-    if own and agent not in (None, work.actor.name):
-        raise PermissionDenied("You may read your own log only", hint="Leave agentId out")
-    name = work.actor.name if own else agent
+    """List the log, newest first. A supervisor sees the whole workspace, other agents their own rows."""
+    own = uow.actor.kind is Kind.AGENT and uow.actor.role != SUPERVISOR
+    if own and agent not in (None, uow.actor.name):
+        raise PermissionDenied("You may read your own log only", rule="own_log_only")
+    name = uow.actor.name if own else agent
     subject = None if name is None else f"agent:{name}"
-    return work.decisions.page(limit=limit, before=before, subject=subject, tool=tool, task=task)
+    return uow.decisions.list_page(limit=limit, before=before, subject=subject, tool=tool, task=task)
 
 
-def close_left_open(work: Work, limit: int = 100) -> int:
-    """How many calls of processes that are gone were closed as unknown."""
-    entries = [entry for entry in work.decisions.left_open(limit) if work.decisions.close(entry.id)]
+def close_left_open(uow: UnitOfWork, limit: int = 100) -> int:
+    """Close calls of processes that are gone as unknown, and return their number."""
+    # `close` reports whether this replica did it, so that each call gets one closing row.
+    entries = [entry for entry in uow.decisions.list_left_open(limit) if uow.decisions.close(entry.id)]
     for entry in entries:
-        work.decisions.add(
+        uow.decisions.add(
             reference=entry.reference,
             kind="error",
             subject=entry.subject,
@@ -79,9 +81,9 @@ def close_left_open(work: Work, limit: int = 100) -> int:
             tool=entry.tool,
             decision=f"Tool error: {entry.tool}",
             reasoning="Automatic tool error log",
-            context=context_of({"message": OUTCOME_UNKNOWN}),
+            context=format_context({"message": OUTCOME_UNKNOWN}),
             code="INTERNAL_ERROR",
-            duration=work.now - entry.created_at,
-            created_at=work.now,
+            duration=uow.now - entry.created_at,
+            created_at=uow.now,
         )
     return len(entries)

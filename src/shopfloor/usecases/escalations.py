@@ -1,109 +1,109 @@
-"""Failures that are not the caller's fault reach somebody in charge: once, with a count."""
+"""Escalations: failures that are not the caller's fault reach the supervisor or the operator once, with a count."""
 
 from __future__ import annotations
 
-from shopfloor.domain.decisions import spell_reference
+from contextlib import suppress
+
+from shopfloor.domain.decisions import format_reference
 from shopfloor.domain.events import CallEscalated
-from shopfloor.domain.mail import FLOOR, HUMAN, Mail, Party, agent_party
-from shopfloor.domain.times import MINUTE, iso
-from shopfloor.errors import AgentNotFound
+from shopfloor.domain.mail import HUMAN, SYSTEM, Mail, Participant, agent_participant
+from shopfloor.domain.text import format_tool_name
+from shopfloor.domain.times import MINUTE, format_iso
+from shopfloor.errors import AgentNotFound, ShopfloorError, Unavailable
 from shopfloor.repositories.escalations import Escalation
-from shopfloor.repositories.work import Work
+from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases import mail
 
-MERGED_WITHIN = 5 * MINUTE
-MAILS_WITHIN = 10
+MERGE_WINDOW = 5 * MINUTE
+MAX_MAILS_PER_WINDOW = 10
 """Mails to one recipient within that time; further failures are counted in the last of them."""
 
-CRITICAL_TOOLS = frozenset(
-    {
-        "mcp__mail__send",
-        "mcp__agent__get_task",
-        "mcp__agent__get_epic",
-        "mcp__task__update_status",
-        "mcp__epic__update_status",
-    }
-)
-CRITICAL = "⚠️ CRITICAL"
+CRITICAL_PREFIX = "⚠️ CRITICAL"
 
-_MESSAGE_LIMIT = 1000
-_STACK_LIMIT = 16 * 1024
+_MESSAGES_FOR_AGENTS = {Unavailable.code: Unavailable.__doc__}
+
+_MAX_MESSAGE_CHARS = 1000
+_MAX_STACK_CHARS = 16 * 1024
 
 
-def escalate(work: Work, *, subject: str, tool: str, code: str, message: str, stack: str) -> None:
-    """Write the failure down. The same one within five minutes only counts."""
-    number = work.escalations.add(
+def escalate(uow: UnitOfWork, *, subject: str, tool: str, code: str, message: str, stack: str, critical: bool) -> None:
+    """Record the failure. The same failure within five minutes only raises its count."""
+    # Of two that fail at once, neither would see the other: 32 made 5 escalations on PostgreSQL.
+    uow.workspaces.lock(uow.workspace)
+    number = uow.escalations.add(
         subject=subject,
         tool=tool,
         code=code,
         message=message,
         stack=stack,
-        reference=work.reference,
-        since=work.now - MERGED_WITHIN,
-        now=work.now,
+        reference=uow.reference,
+        since=uow.now - MERGE_WINDOW,
+        now=uow.now,
     )
     if number is not None:
-        work.tell(CallEscalated(escalation=number, subject=subject, tool=tool))
+        uow.emit(CallEscalated(escalation=number, subject=subject, tool=tool, critical=critical))
 
 
-def tell(work: Work, number: int) -> None:
-    """Mail an escalation to whoever is in charge, unless enough such mail went there just now."""
-    escalation = work.escalations.get(number)
+def mail_escalation(uow: UnitOfWork, number: int, *, critical: bool) -> None:
+    """Mail an escalation to the supervisor of the agent or the operator; a critical one to both."""
+    escalation = uow.escalations.get(number)
     agent = escalation.subject.removeprefix("agent:") if escalation.subject.startswith("agent:") else None
-    recipient = _in_charge(work, escalation, agent)
-    told, newest = work.escalations.mailed(recipient.key, work.now - MERGED_WITHIN)
-    if told >= MAILS_WITHIN:
-        work.escalations.tell(number, recipient.key, newest)
+    recipient = HUMAN
+    if agent is not None:
+        # A caller that never existed has no supervisor; the operator learns of it instead.
+        with suppress(AgentNotFound):
+            recipient = mail.find_supervisor(uow, agent)
+    if critical and recipient != HUMAN:
+        _mail_failure(uow, escalation, agent, recipient, critical=True)
+        recipient = HUMAN
+    # Last, so that a critical escalation is counted in the operator's mail.
+    _mail_failure(uow, escalation, agent, recipient, critical=critical)
+
+
+def _mail_failure(
+    uow: UnitOfWork, escalation: Escalation, agent: str | None, recipient: Participant, *, critical: bool
+) -> None:
+    """Mail a failure, unless enough such mail went to the recipient just now."""
+    number = escalation.id
+    mail_count, newest = uow.escalations.count_mails(recipient.key, uow.now - MERGE_WINDOW)
+    if mail_count >= MAX_MAILS_PER_WINDOW:
+        uow.escalations.set_mail(number, recipient.key, newest)
         return
-    sent = mail.tell(
-        work,
-        [recipient],
-        _subject(escalation),
-        _body(escalation, for_person=recipient == HUMAN),
-        about=None if agent is None or recipient.agent == agent else agent_party(agent),
-        important=True,
-    )
-    work.escalations.tell(number, recipient.key, sent)
-
-
-def repeated(work: Work, told: Mail) -> str:
-    """What a mail about failures says beyond its text: how many there were until now."""
-    if told.sender != FLOOR:
-        return ""
-    count, last_at, kinds = work.escalations.told_by(told.id)
-    if count < 2:
-        return ""
-    others = f", of {kinds} kinds: see the log" if kinds > 1 else ""
-    return f"\n\nSeen {count} times until {iso(last_at)}{others}."
-
-
-def _in_charge(work: Work, escalation: Escalation, agent: str | None) -> Party:
-    if agent is None or escalation.tool in CRITICAL_TOOLS:
-        return HUMAN
-    try:
-        return mail.in_charge_of(work, agent)
-    except AgentNotFound:
-        return HUMAN
-
-
-def _subject(escalation: Escalation) -> str:
-    prefix = f"{CRITICAL}: " if escalation.tool in CRITICAL_TOOLS else ""
-    return f"{prefix}{escalation.tool} failed for {escalation.subject.partition(':')[2]}"[:200]
-
-
-def _body(escalation: Escalation, *, for_person: bool) -> str:
-    """The failure in words. Agents get a reference; only people get to see the inside."""
-    reference = spell_reference(escalation.reference)
+    reference = format_reference(escalation.reference)
     lines = [
         f"Tool: {escalation.tool}",
         f"Caller: {escalation.subject}",
         f"Code: {escalation.code}",
-        f"Time: {iso(escalation.first_at)}",
-        f"Message: {escalation.message[:_MESSAGE_LIMIT]}",
+        f"Time: {format_iso(escalation.first_at)}",
+        # The message may be the engine's own words, with the host and user of the database.
+        f"Message: {escalation.message[:_MAX_MESSAGE_CHARS]}"
+        if recipient == HUMAN
+        else f"Message: {_MESSAGES_FOR_AGENTS.get(escalation.code, ShopfloorError.__doc__)}",
         f"Reference: {reference}",
+        "",
+        # Agents get a reference; only people see the cause.
+        escalation.stack[-_MAX_STACK_CHARS:]
+        if recipient == HUMAN
+        else f"A person finds the cause in the log under {reference}.",
     ]
-    if for_person:
-        lines += ["", escalation.stack[-_STACK_LIMIT:]]
-    else:
-        lines += ["", f"A person finds the cause in the log under {reference}."]
-    return "\n".join(lines)
+    prefix = f"{CRITICAL_PREFIX}: " if critical else ""
+    sent = mail.send_system_mail(
+        uow,
+        [recipient],
+        f"{prefix}{format_tool_name(escalation.tool)} failed for {escalation.subject.partition(':')[2]}"[:200],
+        "\n".join(lines),
+        about=None if agent is None or recipient.agent == agent else agent_participant(agent),
+        important=True,
+    )
+    uow.escalations.set_mail(number, recipient.key, sent)
+
+
+def describe_repeats(uow: UnitOfWork, mail: Mail) -> str:
+    """Return what a mail about failures says beyond its text: how many there have been."""
+    if mail.sender != SYSTEM:
+        return ""
+    count, last_at, kinds = uow.escalations.summarize_mail(mail.id)
+    if count < 2:
+        return ""
+    others = f", of {kinds} kinds: see the log" if kinds > 1 else ""
+    return f"\n\nSeen {count} times until {format_iso(last_at)}{others}."

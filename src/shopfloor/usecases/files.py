@@ -1,29 +1,34 @@
-"""Looking into the project's files: read one, find what it imports, search by pattern."""
+"""Reading files of the project, with what they import, and searching them by pattern."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
-from shopfloor.domain.knowledge import Found
-from shopfloor.domain.places import language_of, module_of, role_of
-from shopfloor.errors import FileNotFound, ImportsUnreadable, InvalidInput, NotText, Refused
-from shopfloor.gateways.files import Files
-from shopfloor.gateways.grep import Grep
-from shopfloor.gateways.imports import imports_of
-from shopfloor.gateways.resolve import Resolver
-from shopfloor.repositories.work import Outside
+from shopfloor.domain.file_kinds import detect_language, detect_module, detect_role
+from shopfloor.domain.file_text import count_lines, decode_text
+from shopfloor.domain.grep import GrepResult
+from shopfloor.errors import ClientError, FileNotFound, InvalidInput
+from shopfloor.gateways.import_parser import parse_imports
+from shopfloor.search.outline import MAX_OUTLINED_FILES, Outline, outline_file, outline_folder, outline_within
+from shopfloor.usecases.external import ExternalContext
 
-BUDGET = 80_000
-"""Characters of dependencies that one answer carries beside the file itself."""
+MAX_DEPENDENCY_CHARS = 80_000
+"""Characters of dependencies that one response carries besides the file itself."""
 
-MOST = 50
-"""Dependencies that one answer names."""
+MAX_CHARACTERS = 40_000
+"""Characters of a file that one response carries unless the caller names the last line: about 10,000 tokens."""
+
+MAX_OUTLINE_CHARS = 16_000
+"""Characters of an outline, or of the signatures of all dependencies: about 4,000 tokens."""
+
+MAX_DEPENDENCIES = 50
+SUGGESTED_PATHS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """A file as an agent reads it."""
+class FileContent:
+    """A file, or some of its lines."""
 
     path: str
     content: str
@@ -36,101 +41,122 @@ class Read:
     role: str
     modified: int
     invalid_utf8: bool
+    truncated: bool
 
     @property
     def size(self) -> int:
         return len(self.data)
 
 
-def read(outside: Outside, path: str, start_line: int | None = None, end_line: int | None = None) -> Read:
-    """The file, or the wanted lines of it; that it was read is remembered."""
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A file that another file imports, or the reason why it cannot be read."""
+
+    path: str
+    content: str = ""
+    truncated: bool = False
+    error: str | None = None
+
+
+def read_file(
+    external: ExternalContext, path: str, start_line: int | None = None, end_line: int | None = None
+) -> FileContent:
+    """Read a file, or the given lines of it, and count the access with a following commit."""
     try:
-        file = outside.the(Files).read(path)
-    except FileNotFound as error:
-        raise _with_suggestion(outside, path, error) from None
-    text, invalid = decoded(file.data, path)
+        file = external.gateways.files.read(path)
+    except FileNotFound:
+        name = path.rstrip("/").rpartition("/")[2]
+        near = external.read(lambda uow: uow.index.paths_named(name, SUGGESTED_PATHS))
+        if not near:
+            raise
+        raise FileNotFound(path=path, hint=f"Did you mean {' or '.join(near)}?") from None
+    text, invalid_utf8 = decode_text(file.data, path)
     lines = count_lines(text)
     first, last = start_line or 1, min(end_line or lines, lines)
-    outside.later(lambda work: work.accesses.note(file.path, work.now))
-    return Read(
+    content = text
+    if start_line is not None or end_line is not None:
+        if first > max(lines, 1):
+            raise InvalidInput(f"The first line is beyond the last line, {lines}", rule="beyond_end", lines=lines)
+        if last < first and lines:
+            raise InvalidInput("The last line must not be before the first", rule="before_start")
+        content = "".join(f"{line}\n" for line in text.split("\n")[first - 1 : last])
+        # A file without a newline at its end gets none here either.
+        if last >= lines and not text.endswith("\n"):
+            content = content[:-1]
+    truncated = end_line is None and len(content) > MAX_CHARACTERS
+    if truncated:
+        # Cut after a whole line, so that the next one can be named. A line that is longer than that is cut itself.
+        content = content[: content.rfind("\n", 0, MAX_CHARACTERS) + 1] or content[:MAX_CHARACTERS]
+        last = first + max(content.count("\n"), 1) - 1
+    # A following commit counts it: reading must not wait for the disk.
+    external.later(lambda uow: uow.file_accesses.count(file.path, uow.now))
+    return FileContent(
         path=file.path,
-        content=text if start_line is None and end_line is None else _slice(text, first, last, lines),
+        content=content,
         data=file.data,
         lines=lines,
         start_line=first,
         end_line=last,
-        language=language_of(file.path),
-        module=module_of(file.path),
-        role=role_of(file.path),
+        language=detect_language(file.path),
+        module=detect_module(file.path),
+        role=detect_role(file.path),
         modified=file.modified,
-        invalid_utf8=invalid,
+        invalid_utf8=invalid_utf8,
+        truncated=truncated,
     )
 
 
-def dependencies(outside: Outside, file: Read, carried: dict[str, Any]) -> list[dict[str, Any]]:
-    """The files of this project that the file imports, with their content as far as the budget goes.
+@dataclass(frozen=True, slots=True)
+class FolderOutline:
+    """The outline of a folder, and how many files are in it."""
 
-    When the imports cannot be parsed, the refusal still carries what was read.
-    """
-    files = outside.the(Files)
-    try:
-        imports = imports_of(file.path, file.language, file.data)
-    except ImportsUnreadable as error:
-        error.facts |= {"file": carried["file"], "metadata": carried["metadata"]}
-        raise
-    paths = outside.the(Resolver).resolve(file.path, file.language, imports)
-    budget = BUDGET
-    found = []
-    for path in paths[:MOST]:
-        dependency: dict[str, Any] = {"path": path, "type": "import", "level": 1}
+    path: str
+    outline: Outline
+    files: int
+
+
+def outline_path(external: ExternalContext, path: str) -> tuple[FileContent, Outline] | FolderOutline:
+    """Outline a file, or all files below a folder, with the most detail that fits."""
+    gateways = external.gateways
+    if not gateways.files.has_folder(path):
+        content = read_file(external, path)
+        return content, outline_within(content.path, content.data, MAX_OUTLINE_CHARS)
+    external.search.refresh(external)
+    folder = "/".join(gateways.files.rules.check(path))
+    paths = external.read(lambda uow: uow.index.paths_below(folder))
+    if not paths:
+        raise FileNotFound("No indexed files in this folder", path=path)
+    contents: dict[str, bytes] = {}
+    for each in paths if len(paths) <= MAX_OUTLINED_FILES else ():
+        with suppress(ClientError):
+            contents[each] = gateways.files.read(each).data
+    return FolderOutline(folder or ".", outline_folder(paths, contents, MAX_OUTLINE_CHARS), len(paths))
+
+
+def load_dependencies(external: ExternalContext, file: FileContent, *, signatures: bool = False) -> list[Dependency]:
+    """Return the files of the project that a file imports, with their content or outline as far as the budget allows."""
+    imports = parse_imports(file.path, file.language, file.data)
+    paths = external.gateways.import_resolver.resolve(file.path, file.language, imports)
+    budget = MAX_OUTLINE_CHARS if signatures else MAX_DEPENDENCY_CHARS
+    dependencies = []
+    for path in paths[:MAX_DEPENDENCIES]:
         try:
-            content, _ = decoded(files.read(path).data, path)
-        except Refused as error:
-            found.append(dependency | {"error": error.message})
+            data = external.gateways.files.read(path).data
+            text = outline_file(path, data) if signatures else decode_text(data, path)[0]
+        except ClientError as error:
+            dependencies.append(Dependency(path, error=error.message))
             continue
-        kept = content if len(content) <= budget else _whole_lines(content[:budget])
-        budget -= len(kept)
-        found.append(dependency | {"content": kept} | ({} if kept == content else {"truncated": True}))
-    return found
+        # Cut after a whole line. Later files are still listed, without content, so that the caller can read them.
+        content = text if len(text) <= budget else text[: text.rfind("\n", 0, budget) + 1]
+        budget -= len(content)
+        dependencies.append(Dependency(path, content, truncated=content != text))
+    return dependencies
 
 
-def grep(outside: Outside, pattern: str, glob: str | None, case_sensitive: bool, limit: int) -> Found:
-    """The lines that the pattern is found in."""
-    return outside.the(Grep).search(pattern, glob=glob, case_sensitive=case_sensitive, limit=limit)
-
-
-def decoded(data: bytes, path: str) -> tuple[str, bool]:
-    """The text of a file, byte for byte where it is UTF-8, and whether it is not; binary files are refused."""
-    if b"\0" in data:
-        raise NotText(path=path, size=len(data), hint="Only text can be read")
-    try:
-        return data.decode(), False
-    except UnicodeDecodeError:
-        return data.decode(errors="replace"), True
-
-
-def count_lines(text: str) -> int:
-    """The lines of a text; an empty last one does not count."""
-    return text.count("\n") + (bool(text) and not text.endswith("\n"))
-
-
-def _slice(text: str, first: int, last: int, lines: int) -> str:
-    if first > max(lines, 1):
-        raise InvalidInput(f"'startLine' is beyond the last line, {lines}", field="startLine", rule="beyond_end")
-    if last < first and lines:
-        raise InvalidInput("'endLine' must not be before 'startLine'", field="endLine", rule="before_start")
-    return "".join(f"{line}\n" for line in text.split("\n")[first - 1 : last])[
-        : None if text.endswith("\n") or last < lines else -1
-    ]
-
-
-def _whole_lines(text: str) -> str:
-    head, newline, _ = text.rpartition("\n")
-    return head + newline
-
-
-def _with_suggestion(outside: Outside, path: str, error: FileNotFound) -> FileNotFound:
-    """The same refusal, naming a file that may have been meant."""
-    name = path.rstrip("/").rpartition("/")[2]
-    near = outside.read(lambda work: work.index.paths_named(name, 3))
-    return FileNotFound(path=path, hint=f"Did you mean {' or '.join(near)}?") if near else error
+def search_pattern(
+    external: ExternalContext, pattern: str, glob: str | None, case_sensitive: bool, limit: int
+) -> GrepResult:
+    """Return the lines that a regular expression matches."""
+    return external.gateways.grep.search(
+        pattern, glob=glob, case_sensitive=case_sensitive, limit=limit, is_abandoned=external.is_abandoned
+    )

@@ -1,96 +1,92 @@
-"""Mail: it is sent, it arrives, it is read and acted on."""
+"""Mail: sent, delivered, read, acted on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 
-from shopfloor.domain.actors import LOCAL, Kind
 from shopfloor.domain.events import MailSent
 from shopfloor.domain.mail import (
     EVERYONE,
-    FLOOR,
-    FLOOR_TYPE,
     HUMAN,
-    ROLE,
-    RUN,
+    ROLE_PREFIX,
+    RUN_PREFIX,
+    SYSTEM,
+    SYSTEM_TYPE,
     Mail,
     NotYourMail,
-    Party,
+    Participant,
     Receipt,
-    agent_party,
-    party_of,
-    reply_subject,
-    run_party,
-    type_of,
+    agent_participant,
+    format_reply_subject,
+    run_participant,
+    sender_type,
+    to_participant,
 )
+from shopfloor.domain.principals import LOCAL, Kind
 from shopfloor.errors import AgentNotFound, InvalidInput
-from shopfloor.repositories.mail import Box
-from shopfloor.repositories.work import Work
+from shopfloor.repositories.mail import InboxFilter
+from shopfloor.repositories.uow import UnitOfWork
 
-LIST_INBOX = "mcp__mail__list_inbox"
-NOTICED = 100
-"""Mails that one notice can deliver."""
+MAX_NOTICED_MAILS = 100
+"""Mails that one notice marks as delivered."""
 
-_AGENTS = 200
+_AGENTS_PER_PAGE = 200
 
 
-def addressed(work: Work, to_agent: str | None, to_human: bool, to: Sequence[str] | None) -> list[Party]:
-    """The recipients that an address stands for; exactly one kind of address must be given."""
-    if [to_agent is not None, to_human, to is not None].count(True) != 1:
-        raise InvalidInput(
-            "Must specify either toAgentId or toHuman: true",
-            field="toAgentId",
-            hint="Give exactly one of toAgentId, toHuman: true, and to",
-        )
+def resolve_recipients(
+    uow: UnitOfWork, to_agent: str | None, to_human: bool, to: Sequence[str] | None
+) -> list[Participant]:
+    """Return the recipients of an address: the person in charge, one agent, or a list of names and groups."""
     if to_human:
         return [HUMAN]
     if to_agent is not None:
-        return [_party(work, to_agent)]
-    parties = dict.fromkeys(party for address in to or () for party in _parties(work, address))
+        return [_find_party(uow, to_agent)]
+    parties = dict.fromkeys(party for address in to or () for party in _expand_address(uow, address))
     if not parties:
-        raise InvalidInput(
-            "There is nobody at that address", field="to", hint="Name agents; a group leaves out the sender"
-        )
+        raise InvalidInput("No recipients match", field="to", hint="Name agents; groups exclude the sender")
     return list(parties)
 
 
-def _parties(work: Work, address: str) -> list[Party]:
-    """Everybody behind one address; groups leave out the sender."""
+def _expand_address(uow: UnitOfWork, address: str) -> list[Participant]:
+    """Return every recipient behind one address. Groups exclude the sender."""
     if address == HUMAN.name:
         return [HUMAN]
-    if address != EVERYONE and not address.startswith(ROLE):
-        return [_party(work, address)]
-    role = None if address == EVERYONE else address.removeprefix(ROLE)
-    if role is not None and role not in work.rules.agent_types:
-        raise InvalidInput(f"There is no role '{role}'; there are {', '.join(work.rules.agent_types)}", field="to")
-    absent = {work.actor.name}
-    if work.workspaces.closed(work.workspace):
-        absent.add(LOCAL)  # nobody acts as the built-in agent where everybody has a name
-    return [agent_party(name) for name in _agents(work, role) if name not in absent]
+    if address != EVERYONE and not address.startswith(ROLE_PREFIX):
+        return [_find_party(uow, address)]
+    role = None if address == EVERYONE else address.removeprefix(ROLE_PREFIX)
+    if role is not None and role not in uow.limits.agent_types:
+        raise InvalidInput(f"Unknown role '{role}'; expected one of {', '.join(uow.limits.agent_types)}", field="to")
+    absent = {uow.actor.name}
+    if uow.workspaces.is_closed(uow.workspace):
+        absent.add(LOCAL)  # no caller acts as the built-in agent once there are credentials
+    return [agent_participant(name) for name in _list_agent_names(uow, role) if name not in absent]
 
 
-def _party(work: Work, address: str) -> Party:
-    """The agent of that name, or the run; when both have it, `run:NAME` is the run."""
-    if address.startswith(RUN):
-        return run_party(work.runs.get(address.removeprefix(RUN)).name)
+def _find_party(uow: UnitOfWork, address: str) -> Participant:
+    """Return the agent of that name, or the run; `run:NAME` is always the run."""
+    if address.startswith(RUN_PREFIX):
+        return run_participant(uow.runs.get(address.removeprefix(RUN_PREFIX)).name)
     try:
-        return agent_party(work.agents.active(address).name)
-    except AgentNotFound:
-        if (run := work.runs.find(address)) is None:
+        return agent_participant(uow.agents.get_active(address).name)
+    except AgentNotFound as error:
+        if (run := uow.runs.find(address)) is None:
+            names = [agent.name for agent in uow.agents.list_page(_AGENTS_PER_PAGE, "", type=None, active=True)]
+            error.facts["similar"] = get_close_matches(address, names, 1)
             raise
-        return run_party(run.name)
+        return run_participant(run.name)
 
 
-def _agents(work: Work, role: str | None) -> list[str]:
+def _list_agent_names(uow: UnitOfWork, role: str | None) -> list[str]:
     names: list[str] = []
-    while page := work.agents.page(_AGENTS, names[-1] if names else "", type=role, active=True):
+    while page := uow.agents.list_page(_AGENTS_PER_PAGE, names[-1] if names else "", type=role, active=True):
         names += [agent.name for agent in page]
     return names
 
 
-def send(
-    work: Work,
-    recipients: Sequence[Party],
+def send_mail(
+    uow: UnitOfWork,
+    recipients: Sequence[Participant],
     subject: str,
     body: str,
     *,
@@ -99,149 +95,164 @@ def send(
     original: Mail | None = None,
     wanted: bool = False,
 ) -> int:
-    """The number of a mail from the caller to these recipients."""
-    if work.actor.role:
-        work.agents.touch(work.actor.name, work.now)
-    ack_by = None if ack_within is None else work.now + ack_within
-    number = work.mail.add(
-        sender=party_of(work.actor),
-        sender_type=type_of(work.actor),
+    """Send mail from the caller and return its number."""
+    ack_by = None if ack_within is None else uow.now + ack_within
+    number = uow.mail.add(
+        sender=to_participant(uow.actor),
+        sender_type=sender_type(uow.actor),
         subject=subject,
         body=body,
         thread=None if original is None else original.thread,
         in_reply_to=None if original is None else original.id,
         importance=importance,
         ack_by=ack_by,
-        now=work.now,
+        now=uow.now,
     )
     for recipient in recipients:
-        _put(work, number, recipient, subject, wanted=wanted or ack_by is not None, overdue_at=ack_by)
+        _add_recipient(uow, number, recipient, subject, wanted=wanted or ack_by is not None, overdue_at=ack_by)
     return number
 
 
-def tell(
-    work: Work, recipients: Sequence[Party], subject: str, body: str, *, about: Party | None, important: bool = False
+def send_system_mail(
+    uow: UnitOfWork,
+    recipients: Sequence[Participant],
+    subject: str,
+    body: str,
+    *,
+    about: Participant | None,
+    important: bool = False,
 ) -> int:
-    """The number of a mail from the floor itself; a reply goes to whom it is about."""
-    number = work.mail.add(
-        sender=FLOOR,
-        sender_type=FLOOR_TYPE,
+    """Send mail from the server itself and return its number. Replies go to the party that it is about."""
+    number = uow.mail.add(
+        sender=SYSTEM,
+        sender_type=SYSTEM_TYPE,
         reply_to=about,
         subject=subject,
         body=body,
         importance="high" if important else "normal",
-        now=work.now,
+        now=uow.now,
     )
     for recipient in recipients:
-        _put(work, number, recipient, subject, wanted=False, overdue_at=None)
+        _add_recipient(uow, number, recipient, subject, wanted=False, overdue_at=None)
     return number
 
 
-def _put(work: Work, number: int, recipient: Party, subject: str, *, wanted: bool, overdue_at: int | None) -> None:
-    work.mail.address(number, recipient, wanted=wanted, overdue_at=overdue_at)
-    work.tell(MailSent(mail=number, recipient=recipient.key, to_agent=recipient.address, subject=subject))
+def _add_recipient(
+    uow: UnitOfWork, number: int, recipient: Participant, subject: str, *, wanted: bool, overdue_at: int | None
+) -> None:
+    uow.mail.add_recipient(number, recipient, wanted=wanted, overdue_at=overdue_at)
+    uow.emit(MailSent(mail=number, recipient=recipient.key, to_agent=recipient.address, subject=subject))
 
 
-def received(work: Work, number: int) -> Receipt:
-    """A mail that the caller received."""
-    receipt = work.mail.receipt(number, party_of(work.actor))
+def get_received(uow: UnitOfWork, number: int) -> Receipt:
+    """Return a mail that the caller received, or raise NotYourMail."""
+    receipt = uow.mail.find_receipt(number, to_participant(uow.actor))
     if receipt is None:
-        work.mail.get(number)
+        # Raises MailNotFound: NotYourMail is for mail that exists.
+        uow.mail.get(number)
         raise NotYourMail(mail=f"mail-{number}")
     return receipt
 
 
-def read(work: Work, number: int) -> Receipt:
-    """The caller's mail, which from now on is read."""
-    received(work, number)
-    work.mail.read(party_of(work.actor), number, work.now)
-    return received(work, number)
+def read_mail(uow: UnitOfWork, number: int) -> Receipt:
+    """Mark the caller's mail as read and return it."""
+    get_received(uow, number)
+    uow.mail.mark_read(to_participant(uow.actor), number, uow.now)
+    return get_received(uow, number)
 
 
-def reply(work: Work, number: int, body: str) -> int:
-    """The number of a reply to a mail that the caller received; that one counts as acted on."""
+def reply_to_mail(uow: UnitOfWork, number: int, body: str) -> int:
+    """Reply to a mail that the caller received, and mark that mail as acted on."""
     try:
-        original = received(work, number).mail
+        original = get_received(uow, number).mail
     except NotYourMail as error:
         raise NotYourMail("Can only reply to mail you received", **error.facts) from None
     to = original.reply_to or original.sender
-    if to == FLOOR:
-        raise InvalidInput("Nobody reads replies to this mail: the floor itself wrote it", field="originalMailId")
+    if to == SYSTEM:
+        raise InvalidInput("This mail was sent by the server and cannot be replied to", field="originalMailId")
     if to.agent is not None:
-        work.agents.active(to.agent)
-    _acted(work, number)
-    return send(work, [to], reply_subject(original.subject), body, original=original)
+        uow.agents.get_active(to.agent)
+    _mark_acted(uow, number)
+    return send_mail(uow, [to], format_reply_subject(original.subject), body, original=original)
 
 
-def acknowledge(work: Work, number: int) -> Receipt:
-    """The caller's mail, which from now on is read and acted on."""
-    received(work, number)
-    _acted(work, number)
-    return received(work, number)
+def acknowledge_mail(uow: UnitOfWork, number: int) -> Receipt:
+    """Mark the caller's mail as read and acted on."""
+    get_received(uow, number)
+    _mark_acted(uow, number)
+    return get_received(uow, number)
 
 
-def _acted(work: Work, number: int) -> None:
-    owner = party_of(work.actor)
-    work.mail.read(owner, number, work.now)
-    work.mail.act(owner, number, work.now)
+def reopen_mail(uow: UnitOfWork, number: int) -> Receipt:
+    """Put a mail that the caller has acknowledged back into the inbox."""
+    get_received(uow, number)
+    uow.mail.mark_open(to_participant(uow.actor), number)
+    return get_received(uow, number)
 
 
-def page(work: Work, box: Box, limit: int, before: int | None) -> list[Receipt]:
-    """The caller's mail, newest first."""
-    return work.mail.page(party_of(work.actor), box, limit=limit, before=before)
+def _mark_acted(uow: UnitOfWork, number: int) -> None:
+    owner = to_participant(uow.actor)
+    uow.mail.mark_read(owner, number, uow.now)
+    uow.mail.mark_acted(owner, number, uow.now)
 
 
-def shown(work: Work, receipts: Sequence[Receipt]) -> None:
-    """What the caller gets to see counts as delivered."""
-    deliver(work, party_of(work.actor), [receipt.mail.id for receipt in receipts if receipt.delivered_at is None])
+def list_mail(uow: UnitOfWork, box: InboxFilter, limit: int, before: int | None) -> list[Receipt]:
+    """List the caller's mail, newest first."""
+    return uow.mail.list_inbox(to_participant(uow.actor), box, limit=limit, before=before)
 
 
-def unread(work: Work) -> int:
-    """How much of the caller's mail is unread."""
-    return work.mail.unread(party_of(work.actor))
+def mark_shown(uow: UnitOfWork, receipts: Sequence[Receipt]) -> None:
+    """Mark mail as delivered once the caller has been shown it."""
+    mark_delivered(
+        uow, to_participant(uow.actor), [receipt.mail.id for receipt in receipts if receipt.delivered_at is None]
+    )
 
 
-def notice(work: Work) -> str | None:
-    """One line for a caller with unread mail; what it tells of counts as delivered."""
-    owner = party_of(work.actor)
-    count = work.mail.unread(owner)
+def count_unread(uow: UnitOfWork) -> int:
+    """Count the caller's unread mail."""
+    return uow.mail.count_unread(to_participant(uow.actor))
+
+
+def find_unread(uow: UnitOfWork) -> tuple[int, Participant | None]:
+    """Count the caller's unread mail, find the sender of the newest, and mark it as delivered."""
+    owner = to_participant(uow.actor)
+    count = uow.mail.count_unread(owner)
     if not count:
-        return None
-    deliver(work, owner, work.mail.undelivered(owner, NOTICED))
-    newest = work.mail.newest_unread(owner)
-    sender = f"; newest from {newest.name}" if newest else ""
-    return f"You have {count} unread mail{'s' if count > 1 else ''}{sender}: {LIST_INBOX}"
+        return 0, None
+    mark_delivered(uow, owner, uow.mail.list_undelivered(owner, MAX_NOTICED_MAILS))
+    return count, uow.mail.find_newest_unread_sender(owner)
 
 
-def deliver(work: Work, owner: Party, mails: Sequence[int]) -> None:
-    """Note, once the answer stands, that its recipient was shown this mail."""
+def mark_delivered(uow: UnitOfWork, owner: Participant, mails: Sequence[int]) -> None:
+    """Mark mail as delivered when the call finishes."""
     if mails:
-        work.afterwards(lambda later: later.mail.deliver(owner, mails, later.now))
+        uow.on_finish(lambda later: later.mail.mark_delivered(owner, mails, later.now))
 
 
-def wait(work: Work, until: int | None) -> None:
-    """Write down how long the calling agent waits, or that it no longer does. Runs are not looked after here."""
-    if work.actor.kind is Kind.AGENT:
-        work.agents.wait(work.actor.name, until)
+def set_waiting(uow: UnitOfWork, until: int | None) -> None:
+    """Record until when the calling agent waits, or that it no longer does. Runs have no such state."""
+    if uow.actor.kind is Kind.AGENT:
+        uow.agents.set_waiting_until(uow.actor.name, until)
 
 
-def in_charge_of(work: Work, agent: str) -> Party:
-    """Who hears of an agent's troubles: its supervisor, or the human when it has none but itself."""
-    supervisor = work.agents.get(agent).supervisor
-    if supervisor is None or supervisor == agent or work.agents.get(supervisor).retired_at is not None:
+def find_supervisor(uow: UnitOfWork, agent: str) -> Participant:
+    """Return who is notified of an agent's problems: its supervisor, or the operator when it has no other."""
+    supervisor = uow.agents.get(agent).supervisor
+    if supervisor is None or supervisor == agent or uow.agents.get(supervisor).retired_at is not None:
         return HUMAN
-    return agent_party(supervisor)
+    return agent_participant(supervisor)
 
 
-def escalate_overdue(work: Work, limit: int = 100) -> int:
-    """How many acknowledgements were overdue; those in charge and the senders have been told, once."""
-    overdue = [r for r in work.mail.overdue(work.now, limit) if work.mail.escalated(r.recipient, r.mail.id)]
+def escalate_overdue(uow: UnitOfWork, limit: int = 100) -> int:
+    """Mail supervisors and senders about overdue acknowledgements, once each, and return their number."""
+    # `mark_escalated` decides: of two replicas that find the same receipt, one gets True.
+    overdue = [r for r in uow.mail.list_overdue(uow.now, limit) if uow.mail.mark_escalated(r.recipient, r.mail.id)]
     for receipt in overdue:
         mail, recipient = receipt.mail, receipt.recipient
-        boss = HUMAN if recipient.agent is None else in_charge_of(work, recipient.agent)
-        tell(
-            work,
-            list(dict.fromkeys(party for party in (boss, mail.sender) if party not in (FLOOR, recipient))) or [HUMAN],
+        boss = HUMAN if recipient.agent is None else find_supervisor(uow, recipient.agent)
+        send_system_mail(
+            uow,
+            list(dict.fromkeys(party for party in (boss, mail.sender) if party not in (SYSTEM, recipient))) or [HUMAN],
             f"Not acknowledged: {mail.subject}",
             f"{recipient.name} has not acknowledged mail-{mail.id} from {mail.sender.name} in time.",
             about=recipient,

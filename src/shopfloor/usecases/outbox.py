@@ -1,16 +1,21 @@
-"""Deliveries that were given up, and a second chance for them."""
+"""Dead letters: deliveries that were given up."""
 
 from __future__ import annotations
 
 from shopfloor.errors import NotFound
 from shopfloor.repositories.outbox import Delivery
-from shopfloor.repositories.work import Work
+from shopfloor.repositories.uow import UnitOfWork
 
-__all__ = ["Delivery", "revive"]
+__all__ = ["Delivery", "retry_dead_letters", "retry_delivery"]
 
 
-def revive(work: Work, event: int, subscriber: str) -> bool:
-    """Whether the delivery was dead and is due again; one that is under way already is left alone."""
-    if work.outbox.find(event, subscriber) is None:
-        raise NotFound(f"There is no delivery of event {event} to '{subscriber[:64]}'; it may have been done")
-    return work.outbox.revive(event, subscriber, work.now)
+def retry_dead_letters(uow: UnitOfWork, subscriber: str | None, limit: int) -> int:
+    """Make dead deliveries due again, oldest first, and return how many."""
+    return uow.outbox.revive_all(subscriber, limit, uow.now)
+
+
+def retry_delivery(uow: UnitOfWork, event: int, subscriber: str) -> bool:
+    """Make a dead delivery due again and return True; leave one that is still being tried alone."""
+    if uow.outbox.find_delivery(event, subscriber) is None:
+        raise NotFound(f"Delivery of event {event} to '{subscriber[:64]}' not found; it may have been delivered")
+    return uow.outbox.revive(event, subscriber, uow.now)

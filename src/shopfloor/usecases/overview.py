@@ -1,111 +1,146 @@
-"""The floor at a glance: who works on what, what is stuck, what needs an answer, what changed last."""
+"""The overview: who works on what, what is stuck, what needs an answer, what changed last."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shopfloor.domain.actors import LOCAL, Agent, agent_key
-from shopfloor.domain.decisions import Entry
-from shopfloor.domain.events import Told
-from shopfloor.domain.loops import Run, RunState
-from shopfloor.domain.mail import HUMAN
-from shopfloor.domain.times import HOUR
-from shopfloor.errors import NotFound
-from shopfloor.gateways.metrics import Metrics
+from shopfloor.domain.decisions import Entry, LogFilter
+from shopfloor.domain.events import StoredEvent
+from shopfloor.domain.mail import HUMAN, agent_participant
+from shopfloor.domain.principals import LOCAL, Agent, agent_key
+from shopfloor.domain.runs import Run, RunState
+from shopfloor.domain.tasks import Task
+from shopfloor.domain.times import HOUR, MINUTE
 from shopfloor.repositories.escalations import Escalation
 from shopfloor.repositories.processes import Process
-from shopfloor.repositories.work import Work
+from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.usecases import activity, claims, processes
 
-AGENTS = 200
-COUNTED = 500
-EVENTS = 15
-RUNS = 20
-ESCALATIONS = 5
+MAX_AGENTS = 200
+MAX_COUNT = 500
+MAX_EVENTS = 15
+MAX_DECISIONS = 200
+# Agents whose last statement is looked up; the page shows fewer.
+MAX_STATEMENTS = 30
+MAX_RUNS = 20
+MAX_ESCALATIONS = 5
+MAX_RECENT_CALLS = 10_000
+RECENT_PERIOD = 5 * MINUTE
 
 STATES = ("failed", "silent", "waiting", "working", "idle")
-"""How an agent can be, problems first."""
+"""The states that the overview shows for an agent, problems first."""
 
 
 _STATES = {"FAILED": "failed", "WAITING": "waiting", "BUSY": "working", "IDLE": "idle"}
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
-    """An agent, and what it is at."""
+class LastStatement:
+    """The last thing that an agent said: the title of a decision, or the subject of a mail."""
+
+    text: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """An agent with its current task, lease and last call."""
 
     agent: Agent
     state: str
-    task_title: str | None
+    task: Task | None
     lease_until: int | None
     last: Entry | None
+    now: int
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
     """What a person in charge sees first."""
 
-    seats: list[Seat]
-    more_seats: bool
+    agent_statuses: list[AgentStatus]
+    more_agents: bool
     counts: dict[str, int]
     runs: list[Run]
     waiting: int
     dead_letters: int
     escalations: list[Escalation]
+    recent_calls: int
     per_minute: list[tuple[int, int, int]]
-    events: list[Told]
+    events: list[StoredEvent]
+    sentences: list[activity.Sentence]
+    said: dict[str, LastStatement]
     processes: list[Process]
 
 
-def overview(work: Work) -> Overview:
-    """The floor now."""
-    agents = [agent for agent in work.agents.page(AGENTS + 1) if agent.retired_at is None]
-    seats = [_seat(work, agent) for agent in agents[:AGENTS]]
-    seats = [seat for seat in seats if seat.agent.name != LOCAL or seat.last is not None]
-    seats.sort(key=lambda seat: (STATES.index(seat.state), -seat.agent.last_active_at))
-    counts = Counter(seat.state for seat in seats)
-    _, dead = work.outbox.backlog()
+def get_overview(uow: UnitOfWork) -> Overview:
+    """Return the state of the workspace now."""
+    agents = [agent for agent in uow.agents.list_page(MAX_AGENTS + 1) if agent.retired_at is None]
+    agent_statuses = list_agent_statuses(uow, agents[:MAX_AGENTS])
+    # The built-in agent exists on every server. It is shown only where it has worked.
+    agent_statuses = [status for status in agent_statuses if status.agent.name != LOCAL or status.last is not None]
+    agent_statuses.sort(key=lambda status: (STATES.index(status.state), -status.agent.last_active_at))
+    counts = Counter(status.state for status in agent_statuses)
+    _, dead = uow.outbox.count_backlog()
+    runs = [
+        run
+        for run in uow.runs.list_page(MAX_RUNS)
+        if run.state is RunState.ACTIVE or uow.now - (run.ended_at or run.updated_at) < HOUR
+    ]
     return Overview(
-        seats=seats,
-        more_seats=len(agents) > AGENTS,
+        agent_statuses=agent_statuses,
+        more_agents=len(agents) > MAX_AGENTS,
         counts={state: counts[state] for state in STATES},
-        runs=_runs(work),
-        waiting=waiting(work),
+        runs=runs,
+        waiting=count_waiting(uow),
         dead_letters=dead,
-        escalations=[each for each in work.escalations.page(ESCALATIONS) if work.now - each.last_at < HOUR],
-        per_minute=work.the(Metrics).per_minute(),
-        events=work.outbox.recent(EVENTS),
-        processes=work.processes.all(),
+        escalations=[each for each in uow.escalations.list_page(MAX_ESCALATIONS) if uow.now - each.last_at < HOUR],
+        recent_calls=uow.decisions.count_calls(uow.now - RECENT_PERIOD, MAX_RECENT_CALLS),
+        per_minute=uow.gateways.metrics.list_minutes(),
+        events=uow.outbox.list_recent(MAX_EVENTS),
+        sentences=activity.list_recent(uow, MAX_EVENTS),
+        said=_find_last_statements(uow, [status.agent.name for status in agent_statuses[:MAX_STATEMENTS]]),
+        processes=uow.processes.list_all(),
     )
 
 
-def _seat(work: Work, agent: Agent) -> Seat:
-    title = None
-    if agent.current_task is not None:
-        try:
-            title = work.tasks.get(agent.current_task).title
-        except NotFound:
-            title = None
-    lease = None if agent.current_task is None else agent.seen_at(work.now) + work.rules.silence
-    return Seat(agent, _state(work, agent), title, lease, work.decisions.last_of(agent_key(agent.name)))
+def _find_last_statements(uow: UnitOfWork, names: Sequence[str]) -> dict[str, LastStatement]:
+    """Return the last thing that each agent said: its last mail, or its last of the latest decisions of all."""
+    sent = uow.mail.find_newest_sent([agent_participant(name) for name in names])
+    said = {mail.sender.name: LastStatement(mail.subject, mail.created_at) for mail in sent.values()}
+    entries, _ = uow.decisions.search(LogFilter(outcome="decision"), MAX_DECISIONS)
+    for entry in reversed(entries):
+        name = entry.subject.removeprefix("agent:")
+        if name not in said or entry.created_at > said[name].at:
+            said[name] = LastStatement(entry.decision, entry.created_at)
+    return said
 
 
-def _state(work: Work, agent: Agent) -> str:
-    """failed, waiting, silent with a task in hand, working, or idle."""
-    silent = agent.current_task is not None and work.now - agent.seen_at(work.now) > work.rules.silence / 2
-    state = agent.state(work.now)
-    return "silent" if silent and state == "BUSY" else _STATES[state]
+def list_agent_statuses(uow: UnitOfWork, agents: Sequence[Agent]) -> list[AgentStatus]:
+    """Return how these agents are doing."""
+    numbers = [agent.current_task for agent in agents if agent.current_task is not None]
+    tasks = {task.number: task for task in uow.tasks.find_many(numbers)}
+    newest = uow.decisions.find_newest([agent_key(agent.name) for agent in agents])
+    up_since = processes.find_up_since(uow)
+    statuses = []
+    for agent in agents:
+        task = None if agent.current_task is None else tasks.get(agent.current_task)
+        # A current task may be one that the agent has handed in: only a task that it holds has a lease.
+        held = task is not None and task.assignee == agent.name and task.state in claims.HELD_STATES
+        last_sign = claims.find_last_sign(uow, agent, task, up_since) if task is not None and held else None
+        # An agent is shown as silent after half of the time after which it loses its task.
+        silent = last_sign is not None and uow.now - last_sign > uow.limits.silence / 2
+        state = agent.state(uow.now)
+        label = "silent" if silent and state == "BUSY" else _STATES[state]
+        lease = None if last_sign is None else last_sign + uow.limits.silence
+        statuses.append(AgentStatus(agent, label, task, lease, newest.get(agent_key(agent.name)), uow.now))
+    return statuses
 
 
-def waiting(work: Work) -> int:
-    """How much waits for a person and is not muted: what is unread or unanswered, and what runs ask; up to 500."""
-    return min(COUNTED, work.mail.count_waiting(HUMAN, work.now, COUNTED) + len(work.run_talk.pending(COUNTED)))
-
-
-def _runs(work: Work) -> list[Run]:
-    """Runs that are under way, and those that ended within the hour."""
-    return [
-        run
-        for run in work.runs.page(RUNS)
-        if run.state is RunState.ACTIVE or work.now - (run.ended_at or run.updated_at) < HOUR
-    ]
+def count_waiting(uow: UnitOfWork) -> int:
+    """Count what waits for a person and is not muted: unread or unanswered mail, and questions of runs; up to 500."""
+    return min(
+        MAX_COUNT, uow.mail.count_waiting(HUMAN, uow.now, MAX_COUNT) + len(uow.run_requests.list_pending(MAX_COUNT))
+    )

@@ -1,4 +1,4 @@
-"""Processes: which of them live, and what the dead ones left behind."""
+"""Processes of this workspace: which are alive, and which are gone."""
 
 from __future__ import annotations
 
@@ -6,42 +6,81 @@ import os
 import socket
 
 from shopfloor.domain.times import SECOND
+from shopfloor.gateways import process_tree
 from shopfloor.repositories.processes import Process
-from shopfloor.repositories.work import Work
+from shopfloor.repositories.uow import UnitOfWork
 
-SILENCE = 30 * SECOND
-"""A process that was silent for so long is gone, wherever it ran."""
-
-
-def register(work: Work, kind: str, url: str | None) -> int:
-    """The number of this process."""
-    return work.processes.add(kind, socket.gethostname(), os.getpid(), url, work.now)
+MAX_SILENCE = 30 * SECOND
+"""A process without a heartbeat for this long is gone, on any host."""
+SERVER = "serve"
+"""The kind of the processes that serve agents over HTTP."""
+MAX_TIME = 2**63 - 1
 
 
-def bury(work: Work) -> list[Process]:
-    """The processes that were found gone, and are forgotten now."""
-    gone = [process for process in work.processes.all() if process.id != work.process and _gone(process, work.now)]
+def register_process(uow: UnitOfWork, kind: str, url: str | None) -> int:
+    """Register this process and return its number."""
+    # Agents could not reach the server before, even if a command or a run was up and sent heartbeats meanwhile.
+    is_first = kind == SERVER and not any(each.kind == SERVER for each in _list_alive(uow))
+    uow.workspaces.record_heartbeat(uow.workspace, uow.now, MAX_TIME if is_first else uow.now - MAX_SILENCE)
+    pid = os.getpid()
+    return uow.processes.add(
+        kind,
+        socket.gethostname(),
+        pid,
+        url,
+        uow.now,
+        namespace=process_tree.read_namespace(),
+        start_ticks=process_tree.read_start_ticks(pid),
+    )
+
+
+def record_heartbeat(uow: UnitOfWork, id: int) -> bool:
+    """Record a heartbeat. Return False if the process was reaped as dead."""
+    uow.workspaces.record_heartbeat(uow.workspace, uow.now, uow.now - MAX_SILENCE)
+    return uow.processes.record_heartbeat(id, uow.now)
+
+
+def find_up_since(uow: UnitOfWork) -> int | None:
+    """Return since when a server has been up without a gap, or None while the last heartbeat is late."""
+    return uow.workspaces.find_up_since(uow.workspace, uow.now - MAX_SILENCE)
+
+
+def reap_dead(uow: UnitOfWork) -> list[Process]:
+    """Remove the processes that are gone and return them."""
+    gone = [process for process in uow.processes.list_all() if process.id != uow.process and _is_gone(process, uow.now)]
     for process in gone:
-        work.processes.remove(process.id)
+        uow.processes.remove(process.id)
     return gone
 
 
-def lives(work: Work, id: int) -> bool:
-    """Whether the process is still there."""
-    return any(process.id == id and not _gone(process, work.now) for process in work.processes.all())
+def list_alive(uow: UnitOfWork) -> list[Process]:
+    """Return the processes that are alive."""
+    return [process for process in uow.processes.list_all() if not _is_gone(process, uow.now)]
 
 
-def _gone(process: Process, now: int) -> bool:
-    if now - process.heartbeat_at > SILENCE:
+def is_alive(uow: UnitOfWork, id: int) -> bool:
+    """Return whether the process is alive."""
+    return any(process.id == id for process in _list_alive(uow))
+
+
+def _list_alive(uow: UnitOfWork) -> list[Process]:
+    return [process for process in uow.processes.list_all() if not _is_gone(process, uow.now)]
+
+
+def list_processes_above(uow: UnitOfWork, kind: str) -> set[int]:
+    """Return the numbers of the processes of this kind that are above this one in this PID namespace."""
+    ancestors, namespace = process_tree.list_ancestors(), process_tree.read_namespace()
+    return {
+        process.id
+        for process in uow.processes.list_all()
+        if process.kind == kind and process.namespace == namespace and process.pid in ancestors
+    }
+
+
+def _is_gone(process: Process, now: int) -> bool:
+    if now - process.heartbeat_at > MAX_SILENCE:
         return True
-    return process.host == socket.gethostname() and not _runs(process.pid)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+    # Elsewhere a pid says nothing, and the heartbeat has to do. Containers may share a host name, so it is not compared.
+    if process.namespace != process_tree.read_namespace():
         return False
-    except PermissionError:
-        return True
-    return True
+    return not process_tree.is_running(process.pid, process.start_ticks)

@@ -1,50 +1,69 @@
-"""Questions: an agent asks a person, and waits, or comes back later."""
+"""Questions from agents to the operator: asked, answered, or lapsed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from shopfloor.domain.events import QuestionAnswered
-from shopfloor.domain.mail import HUMAN, NotYourMail, Question, party_of
-from shopfloor.errors import InvalidInput, WrongState
-from shopfloor.repositories.work import Work
+from shopfloor.domain.mail import CLIENT_PREFIX, HUMAN, NotYourMail, Question, format_reply_subject, to_participant
+from shopfloor.errors import InvalidInput, InvalidState
+from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases import mail
 
 
-def ask(work: Work, subject: str, body: str, options: Sequence[str], within: int) -> Question:
-    """A question to the person in charge, which stays open until it is answered or its time is up."""
+def ask_question(uow: UnitOfWork, subject: str, body: str, options: Sequence[str], within: int) -> Question:
+    """Ask the operator; the question stays open until it is answered or its deadline has passed."""
     if len(set(options)) != len(options):
         raise InvalidInput("The options must differ", field="options")
-    number = mail.send(work, [HUMAN], subject, body, importance="high", wanted=True)
-    work.mail.ask(number, party_of(work.actor), options, work.now + within)
-    return work.mail.question(number)
+    number = mail.send_mail(uow, [HUMAN], subject, body, importance="high", wanted=True)
+    uow.mail.add_question(number, to_participant(uow.actor), options, uow.now + within)
+    return uow.mail.get_question(number)
 
 
-def asked(work: Work, number: int) -> Question:
-    """A question of the caller. An answer that the caller gets to see here need not be read again as mail."""
-    question = work.mail.question(number)
-    if question.asker != party_of(work.actor):
+def get_own_question(uow: UnitOfWork, number: int) -> Question:
+    """Return a question of the caller, and mark its answer as read."""
+    question = uow.mail.get_question(number)
+    if question.asker != to_participant(uow.actor):
         raise NotYourMail(mail=f"mail-{number}")
     if question.reply is not None:
-        work.mail.read(question.asker, question.reply, work.now)
+        uow.mail.mark_read(question.asker, question.reply, uow.now)
     return question
 
 
-def is_open(work: Work, number: int) -> bool:
-    """Whether a mail asks something that may still be answered in time."""
-    question = work.mail.find_question(number)
-    return question is not None and question.state(work.now) == "OPEN"
+def is_open(uow: UnitOfWork, number: int) -> bool:
+    """Return whether a mail is a question that can still be answered."""
+    question = uow.mail.find_questions([number]).get(number)
+    return question is not None and question.state(uow.now) == "OPEN"
 
 
-def answer(work: Work, number: int, text: str) -> Question:
-    """The question, answered by the caller; the answer is in the asker's inbox, too."""
-    mail.received(work, number)
-    question = work.mail.question(number)
+def answer_question(uow: UnitOfWork, number: int, text: str) -> Question:
+    """Answer a question with one of its options or in free text; the asker also gets the answer as mail."""
+    mail.get_received(uow, number)
+    question = uow.mail.get_question(number)
     if question.answer is not None:
-        raise WrongState(f"mail-{number} has been answered already: {question.answer}")
-    if question.options and text not in question.options:
-        raise InvalidInput(f"The answer must be one of: {', '.join(question.options)}", field="answer")
-    reply = mail.reply(work, number, text)
-    work.mail.answer(number, text, work.actor.key, reply, work.now)
-    work.tell(QuestionAnswered(question=number, by=work.actor.key))
-    return work.mail.question(number)
+        raise InvalidState(f"mail-{number} has already been answered: {question.answer}")
+    reply = mail.reply_to_mail(uow, number, text)
+    uow.mail.record_answer(number, text, uow.actor.key, reply, uow.now)
+    uow.emit(QuestionAnswered(question=number, by=uow.actor.key))
+    return uow.mail.get_question(number)
+
+
+def answer_in_client(uow: UnitOfWork, number: int, text: str) -> None:
+    """Answer the caller's own open question with what was entered in the caller's client.
+
+    The server cannot distinguish the person at a client from its program. So the answer and its mail say where it was
+    given, and the mail is the agent's, not the operator's. A question that is already answered keeps its answer.
+    """
+    question = get_own_question(uow, number)
+    if question.state(uow.now) != "OPEN":
+        return
+    original = uow.mail.get(number)
+    note = f"(Answered in the client of {question.asker.name}, not in the inbox.)"
+    reply = mail.send_mail(
+        uow, [question.asker], format_reply_subject(original.subject), f"{text}\n\n{note}", original=original
+    )
+    uow.mail.mark_read(HUMAN, number, uow.now)
+    uow.mail.mark_acted(HUMAN, number, uow.now)
+    by = f"{CLIENT_PREFIX}{question.asker.name}"
+    uow.mail.record_answer(number, text, by, reply, uow.now)
+    uow.emit(QuestionAnswered(question=number, by=by))

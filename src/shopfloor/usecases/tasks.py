@@ -1,4 +1,4 @@
-"""What every board can do with its tasks: move them, and let them wait for each other."""
+"""Operations that every board has: create, edit, move, and dependencies."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from shopfloor.domain.actors import Kind
 from shopfloor.domain.events import TaskChanged
-from shopfloor.domain.mail import party_of
+from shopfloor.domain.mail import to_participant
+from shopfloor.domain.principals import Kind
 from shopfloor.domain.tasks import BoardKind, State, Task, check_move
 from shopfloor.errors import InvalidInput, PermissionDenied
 from shopfloor.repositories.tasks import Tasks
-from shopfloor.repositories.work import Work
+from shopfloor.repositories.uow import UnitOfWork
 
 
-def move(work: Work, tasks: Tasks, task: Task, state: State, **changes: Any) -> Task:
-    """The task in its new state; those that wait for it are told by the count of their blockers."""
+def move_task(uow: UnitOfWork, tasks: Tasks, task: Task, state: State, **changes: Any) -> Task:
+    """Move a task, and count it down in (or back into) the blockers of its dependents."""
     check_move(BoardKind(task.kind), task.state, state)
     if state is task.state:
-        return tasks.change(task.number, work.now, **changes) if changes else task
-    completed_at = work.now if state is State.COMPLETED else None
-    moved = tasks.change(task.number, work.now, state=state.value, completed_at=completed_at, **changes)
+        return tasks.update(task.number, uow.now, **changes) if changes else task
+    completed_at = uow.now if state is State.COMPLETED else None
+    if state is State.IN_PROGRESS and task.started_at is None:
+        changes["started_at"] = uow.now
+    moved = tasks.update(task.number, uow.now, state=state.value, completed_at=completed_at, **changes)
     if state is State.COMPLETED:
         tasks.release_dependents(task.number)
     elif task.completed:
@@ -29,41 +31,43 @@ def move(work: Work, tasks: Tasks, task: Task, state: State, **changes: Any) -> 
     return moved
 
 
-def depend(tasks: Tasks, number: int, blocker: int) -> None:
-    """Let a task wait for another of the same kind of board; a circle is refused."""
+def add_dependency(tasks: Tasks, number: int, blocker: int) -> None:
+    """Make a task wait for another one of the same kind of board. Cycles are rejected."""
     if blocker == number:
-        raise InvalidInput("A task cannot wait for itself", field="dependsOn")
+        raise InvalidInput("A task cannot depend on itself", field="dependsOn")
+    # The graph first, always in this order: a cycle spans several rows, and the blocker must not complete between the
+    # look at it and the count of open blockers.
     tasks.lock_graph()
-    tasks.hold(blocker)
+    tasks.lock(blocker)
     tasks.get(blocker)
-    if tasks.reaches(blocker, number):
+    if tasks.depends_on(blocker, number):
         raise InvalidInput(
-            f"Task {number} cannot wait for task {blocker}, which already waits for it", field="dependsOn"
+            f"Task {number} cannot depend on task {blocker}, which already depends on it", field="dependsOn"
         )
     tasks.add_blocker(number, blocker)
 
 
-def undepend(tasks: Tasks, number: int, blocker: int) -> None:
-    """Let a task no longer wait for another."""
+def remove_dependency(tasks: Tasks, number: int, blocker: int) -> None:
+    """Remove a dependency."""
     tasks.lock_graph()
-    tasks.hold(blocker)
+    tasks.lock(blocker)
     tasks.remove_blocker(number, blocker)
 
 
-def create(work: Work, *, title: str, epic: int | None, depends_on: Sequence[int], priority: int, **facts: Any) -> Task:
-    """A new task of an epic, or of none, that waits for those it depends on."""
+def create_task(
+    uow: UnitOfWork, *, title: str, epic: int | None, depends_on: Sequence[int], priority: int, **facts: Any
+) -> Task:
+    """Create a task in an epic, or in none."""
     if epic is not None:
-        open_epic(work, epic)
-    task = work.tasks.add(
-        title=title, board="" if epic is None else str(epic), priority=priority, now=work.now, **facts
-    )
+        require_open_epic(uow, epic)
+    task = uow.tasks.add(title=title, board="" if epic is None else str(epic), priority=priority, now=uow.now, **facts)
     for blocker in depends_on:
-        depend(work.tasks, task.number, blocker)
-    return changed(work, work.tasks.get(task.number))
+        add_dependency(uow.tasks, task.number, blocker)
+    return emit_change(uow, uow.tasks.get(task.number))
 
 
-def edit(
-    work: Work,
+def edit_task(
+    uow: UnitOfWork,
     number: int,
     *,
     version: int | None,
@@ -71,56 +75,57 @@ def edit(
     remove: Sequence[int] = (),
     **changes: Any,
 ) -> Task:
-    """The task with other words, priority or dependencies; a version that is not the current one is refused."""
-    task = work.tasks.get(number)
-    work.task = number
+    """Change title, description, priority or dependencies. A version that is not the current one is rejected."""
+    task = uow.tasks.get(number)
+    uow.task = number
     if version is not None and version != task.version:
         raise InvalidInput(
             f"task-{number} has changed: it is at version {task.version}, not {version}",
             field="version",
-            hint="Read it again, then decide anew",
+            hint="Read it again, then repeat the change",
         )
+    # Removals first, so that one edit can reverse a dependency.
     for blocker in remove:
-        undepend(work.tasks, number, blocker)
+        remove_dependency(uow.tasks, number, blocker)
     for blocker in add:
-        depend(work.tasks, number, blocker)
-    return changed(work, work.tasks.change(number, work.now, **changes))
+        add_dependency(uow.tasks, number, blocker)
+    return emit_change(uow, uow.tasks.update(number, uow.now, **changes))
 
 
-def comment(work: Work, task: Task, body: str) -> int:
-    """The number of the caller's comment on a task."""
-    work.task = task.number
-    return work.tasks.add_comment(task.number, party_of(work.actor).name, body, work.now)
+def add_comment(uow: UnitOfWork, task: Task, body: str) -> int:
+    """Add the caller's comment to a task and return its number."""
+    uow.task = task.number
+    return uow.tasks.add_comment(task.number, to_participant(uow.actor).name, body, uow.now)
 
 
-def accept(work: Work, number: int, command: Sequence[str] | None) -> Task:
-    """The task with the command that proves it done, which only a person sets; the floor never runs it."""
-    if work.actor.kind is Kind.AGENT:
+def set_acceptance(uow: UnitOfWork, number: int, command: Sequence[str] | None) -> Task:
+    """Set the command that must pass before the task counts as done. Only a person may."""
+    if uow.actor.kind is Kind.AGENT:
         raise PermissionDenied("Only a person sets an acceptance command")
-    work.task = number
+    uow.task = number
     text = None if command is None else json.dumps(list(command), ensure_ascii=False)
-    return changed(work, work.tasks.change(number, work.now, acceptance=text))
+    return emit_change(uow, uow.tasks.update(number, uow.now, acceptance=text))
 
 
-def why_blocked(work: Work, number: int) -> str:
-    """What a task waits for, in words; a failed or cancelled blocker will not go away by itself."""
-    blockers = work.tasks.unfinished_blockers(number)
+def describe_blockers(uow: UnitOfWork, number: int) -> str:
+    """Describe what blocks a task, or return an empty string."""
+    blockers = uow.tasks.list_unfinished_blockers(number)
     if not blockers:
         return ""
     names = ", ".join(f"task-{blocker.number} ({blocker.state.value})" for blocker in blockers[:10])
     dead = any(blocker.state in (State.FAILED, State.CANCELLED) for blocker in blockers)
-    advice = "; a failed or cancelled one keeps blocking until it is removed from dependsOn" if dead else ""
-    return f"task-{number} waits for {names}{advice}"
+    advice = "; a failed or cancelled one keeps blocking until the dependency is removed" if dead else ""
+    return f"task-{number} is blocked by {names}{advice}"
 
 
-def open_epic(work: Work, number: int) -> None:
-    """Refuse an epic that has ended; it cannot end while this work lasts."""
-    if not work.epics.touch(number, work.now).open:
+def require_open_epic(uow: UnitOfWork, number: int) -> None:
+    """Reject an epic that has ended, and lock it so that it cannot end during this unit of work."""
+    if not uow.epics.touch(number, uow.now).is_open:
         raise InvalidInput(f"epic-{number} has ended; it takes no further work", field="epicId")
 
 
-def changed(work: Work, task: Task) -> Task:
-    """The task, after everybody who wants to know has been told that it changed."""
-    work.task = task.number
-    work.tell(TaskChanged(task=task.number, state=task.state.value, by=work.actor.key))
+def emit_change(uow: UnitOfWork, task: Task) -> Task:
+    """Emit TaskChanged and return the task."""
+    uow.task = task.number
+    uow.emit(TaskChanged(task=task.number, state=task.state.value, by=uow.actor.key))
     return task

@@ -1,123 +1,131 @@
-"""A user's own list. Nobody else's is in reach: the repository is made for one user, from the caller's identity."""
+"""A user's own todo list. The repository is scoped to the caller, so other lists are out of reach."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from shopfloor.domain.actors import Kind
+from shopfloor.domain.principals import Kind
 from shopfloor.domain.tasks import DEFAULT_PRIORITY, BoardKind, State, Task, TaskNotFound
-from shopfloor.domain.todos import KEPT, Page, TodoChanged
+from shopfloor.domain.todos import DELETED_RETENTION, TodoChanged, TodoPage
 from shopfloor.errors import InvalidInput, PermissionDenied
 from shopfloor.repositories.tasks import Tasks
-from shopfloor.repositories.work import Work
-from shopfloor.usecases import people, tasks
+from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.usecases import tasks, users
 
-BATCH = 1000
-
-
-def add(work: Work, title: str, description: str | None = None, **details: Any) -> Task:
-    """A new task on the caller's list. A user exists from the first write on."""
-    own = _list(work)
-    people.ensure(work)
-    task = own.add(title=title, description=description, now=work.now, **{"priority": DEFAULT_PRIORITY, **details})
-    return _told(work, task, "added")
+BATCH_SIZE = 1000
 
 
-def page(work: Work, completed: bool | None, limit: int, after: int | None = None) -> Page:
-    """Tasks of the caller, newest first, beginning after one."""
-    own, state = _list(work), _state(completed)
-    found = own.page(limit=limit + 1, after=after, newest_first=True, state=state)
+def add_task(uow: UnitOfWork, title: str, description: str | None = None, **details: Any) -> Task:
+    """Add a task to the caller's list. A user exists from the first write on."""
+    own = _own_tasks(uow)
+    users.ensure_user(uow)
+    task = own.add(title=title, description=description, now=uow.now, **{"priority": DEFAULT_PRIORITY, **details})
+    return _emit_change(uow, task, "added")
+
+
+def list_page(uow: UnitOfWork, completed: bool | None, limit: int, after: int | None = None) -> TodoPage:
+    """List tasks of the caller, newest first, starting after the given one."""
+    own, state = _own_tasks(uow), _to_state(completed)
+    found = own.list_page(limit=limit + 1, after=after, newest_first=True, state=state)
     more = len(found) > limit
     count = own.count(state=state) if more or after is not None else len(found)
-    return Page(found[:limit], count, found[limit - 1].number if more else None)
+    return TodoPage(found[:limit], count, found[limit - 1].number if more else None)
 
 
-def everything(work: Work, completed: bool | None) -> list[Task]:
-    """All tasks of the caller, newest first."""
-    own, state = _list(work), _state(completed)
+def list_all_tasks(uow: UnitOfWork, completed: bool | None) -> list[Task]:
+    """List all tasks of the caller, newest first."""
+    own, state = _own_tasks(uow), _to_state(completed)
     found: list[Task] = []
-    while batch := own.page(limit=BATCH, after=found[-1].number if found else None, newest_first=True, state=state):
+    while batch := own.list_page(
+        limit=BATCH_SIZE, after=found[-1].number if found else None, newest_first=True, state=state
+    ):
         found += batch
-        if len(batch) < BATCH:
+        if len(batch) < BATCH_SIZE:
             break
     return found
 
 
-def get(work: Work, number: int) -> Task:
-    """One task of the caller."""
-    return _list(work).get(number)
+def get_task(uow: UnitOfWork, number: int) -> Task:
+    """Return one task of the caller."""
+    return _own_tasks(uow).get(number)
 
 
-def complete(work: Work, number: int) -> tuple[Task, bool]:
-    """Finish a task. Finishing it twice is fine; the flag says whether this call did it."""
-    return _move(work, number, State.COMPLETED, "completed")
+def complete_task(uow: UnitOfWork, number: int) -> tuple[Task, bool]:
+    """Complete a task. Completing it again changes nothing; the flag says whether this call did it."""
+    return _set_state(uow, number, State.COMPLETED, "completed")
 
 
-def reopen(work: Work, number: int) -> tuple[Task, bool]:
-    """Take a finished task up again; the flag says whether this call did it."""
-    return _move(work, number, State.PENDING, "reopened")
+def reopen_task(uow: UnitOfWork, number: int) -> tuple[Task, bool]:
+    """Reopen a completed task; the flag says whether this call did it."""
+    return _set_state(uow, number, State.PENDING, "reopened")
 
 
-def update(work: Work, number: int, **changes: Any) -> Task:
-    """The task with other words, and whatever else of it is given."""
+def update_task(uow: UnitOfWork, number: int, **changes: Any) -> Task:
+    """Change a task."""
     if not changes:
         raise InvalidInput("There is nothing to change", rule="nothing_to_change")
-    own = _list(work)
+    own = _own_tasks(uow)
     own.get(number)
-    return _told(work, own.change(number, work.now, **changes), "updated")
+    return _emit_change(uow, own.update(number, uow.now, **changes), "updated")
 
 
-def delete(work: Work, number: int) -> Task:
-    """The task, which is off the list and can be restored for a while."""
-    own = _list(work)
+def delete_task(uow: UnitOfWork, number: int) -> Task:
+    """Delete a task; it can be restored for 30 days."""
+    own = _own_tasks(uow)
     task = own.get(number)
-    own.change(number, work.now, deleted_at=work.now)
-    return _told(work, task, "deleted")
+    own.update(number, uow.now, deleted_at=uow.now)
+    return _emit_change(uow, task, "deleted")
 
 
-def restore(work: Work, number: int) -> Task:
-    """The task, back on the list as it was; one that was never deleted just stays."""
-    own = _list(work)
+def restore_task(uow: UnitOfWork, number: int) -> Task:
+    """Restore a deleted task. Restoring one that is not deleted changes nothing."""
+    own = _own_tasks(uow)
     task = own.get(number, deleted=True)
     if task.deleted_at is None:
         return task
-    if task.deleted_at < work.now - KEPT:
+    if task.deleted_at < uow.now - DELETED_RETENTION:
         raise TaskNotFound(task=number)
-    return _told(work, own.change(number, work.now, deleted_at=None), "restored")
+    return _emit_change(uow, own.update(number, uow.now, deleted_at=None), "restored")
 
 
-def deleted(work: Work, limit: int) -> list[Task]:
-    """What the caller can still restore, the last one first."""
-    return _list(work).deleted(work.now - KEPT, limit)
+def list_deleted(uow: UnitOfWork, limit: int) -> list[Task]:
+    """List what the caller can still restore, most recently deleted first."""
+    return _own_tasks(uow).list_deleted(uow.now - DELETED_RETENTION, limit)
 
 
-def purge(work: Work) -> None:
-    """Nothing is kept of tasks deleted, and of users removed, longer ago than can be undone."""
-    work.tasks_in(BoardKind.LIST).forget(work.now - KEPT, BATCH)
-    for name in work.people.removed_before(work.now - KEPT, 10):
-        work.tasks_of(BoardKind.LIST, name).clear()
-        work.conversations_of(name).clear()
-        work.people.forget(name)
+def purge_deleted(uow: UnitOfWork, limit: int) -> int:
+    """Remove tasks and users that were deleted too long ago to be restored; return how many rows, up to the limit."""
+    before = uow.now - DELETED_RETENTION
+    purged = uow.tasks_in(BoardKind.LIST).purge_deleted(before, limit)
+    for name in uow.users.list_removed_before(before, limit - purged):
+        purged += uow.tasks_of(BoardKind.LIST, name).delete_all(limit - purged)
+        purged += uow.conversations_of(name).delete_all(limit - purged)
+        if purged == limit:
+            # Perhaps more of this user is left for the next batch.
+            break
+        uow.users.mark_purged(name)
+        purged += 1
+    return purged
 
 
-def _list(work: Work) -> Tasks:
-    if work.actor.kind is not Kind.USER:
-        raise PermissionDenied(f"Only users have a list; this is {work.actor.title}")
-    return work.tasks_of(BoardKind.LIST, work.actor.name)
+def _own_tasks(uow: UnitOfWork) -> Tasks:
+    if uow.actor.kind is not Kind.USER:
+        raise PermissionDenied(f"Only users have a list; this is {uow.actor.title}")
+    return uow.tasks_of(BoardKind.LIST, uow.actor.name)
 
 
-def _move(work: Work, number: int, state: State, change: str) -> tuple[Task, bool]:
-    own = _list(work)
+def _set_state(uow: UnitOfWork, number: int, state: State, change: str) -> tuple[Task, bool]:
+    own = _own_tasks(uow)
     task = own.get(number)
     if task.state is state:
         return task, False
-    return _told(work, tasks.move(work, own, task, state), change), True
+    return _emit_change(uow, tasks.move_task(uow, own, task, state), change), True
 
 
-def _state(completed: bool | None) -> State | None:
+def _to_state(completed: bool | None) -> State | None:
     return None if completed is None else State.COMPLETED if completed else State.PENDING
 
 
-def _told(work: Work, task: Task, change: str) -> Task:
-    work.tell(TodoChanged(task=task.number, user=work.actor.name, change=change))
+def _emit_change(uow: UnitOfWork, task: Task, change: str) -> Task:
+    uow.emit(TodoChanged(task=task.number, user=uow.actor.name, change=change))
     return task

@@ -1,0 +1,193 @@
+"""What agents have changed in the project, by git, and the merge of a crew's branch into it.
+
+Git works where the project is. On another machine there is nothing to compare, and a merge is rejected.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from shopfloor.domain.crew_events import CrewChanged
+from shopfloor.domain.crews import OPEN_MERGES, Crew, MergeState
+from shopfloor.domain.redaction import redact
+from shopfloor.domain.tasks import State
+from shopfloor.errors import GitFailed, InvalidState
+from shopfloor.gateways.git import FileDiff, Git, run_command
+from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.usecases.external import ExternalContext
+
+MAX_FILES = 200
+MAX_DIFF_CHARACTERS = 200_000
+"""How much of a diff is shown. Of further files only the counts are."""
+
+_MAX_CREWS = 20
+_DEFAULT_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What differs, and between what. `source` is worktree, queue, returned, merged, branch or none."""
+
+    source: str
+    files: list[FileDiff]
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where the work on a task is: a folder with a worktree, or commits of the repository at the folder."""
+
+    kind: str
+    folder: str
+    base: str
+    commit: str = ""
+    task: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BranchComparison:
+    """A crew's branch beside that of the project. `commits` are to be merged; `behind` has the project moved on."""
+
+    is_here: bool
+    project_branch: str = ""
+    commits: int = 0
+    behind: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectMerge:
+    """The outcome of a merge into the project: the commit, or None when there was nothing to merge."""
+
+    branch: str
+    commit: str | None
+
+
+# Diffs
+
+
+def load_task_changes(outside: ExternalContext, number: int) -> Changes:
+    """Return what the work on a task changes: in its worktree while it is worked on, else in its commit."""
+    for source in outside.read(lambda uow: _list_sources(uow, number, str(outside.gateways.files.root))):
+        files = _diff_source(source)
+        if files is not None:
+            return _limit_files(outside, source.kind, files)
+    return Changes("none", [])
+
+
+def _list_sources(uow: UnitOfWork, number: int, project: str) -> list[_Source]:
+    """List where the work on a task may be, the newest first."""
+    task, merge, found = uow.tasks.get(number), uow.merges.find(number), []
+    if task.epic is not None and task.state not in (State.REVIEW, State.COMPLETED, State.CANCELLED):
+        for crew in uow.crews.list_of_epic(task.epic, _MAX_CREWS):
+            run = uow.runs.find(f"{crew.name}.task-{number}")
+            if run is not None:
+                found.append(_Source("worktree", run.project, crew.branch))
+    if merge is not None:
+        crew = uow.crews.get(merge.crew)
+        if merge.state is MergeState.MERGED and merge.merged_commit:
+            found.append(_Source("merged", crew.project, f"{merge.merged_commit}^", merge.merged_commit, number))
+        else:
+            kind = "queue" if merge.state in OPEN_MERGES else "returned"
+            found.append(_Source(kind, crew.project, crew.branch, merge.commit))
+    elif task.branch_name:
+        found.append(_Source("branch", project, "HEAD", task.branch_name))
+    return found
+
+
+def _diff_source(source: _Source) -> list[FileDiff] | None:
+    """Return the diff, or None when the work is not there."""
+    git = Git(Path(source.folder))
+    try:
+        if not git.is_repository():
+            return None
+        # Names come from agents. From here on, git gets ids alone.
+        commit, onto = git.find_commit(source.commit or "HEAD"), git.find_commit(source.base)
+        base = git.find_common_ancestor(onto, commit) if commit is not None and onto is not None else None
+        if base is None or commit is None:
+            return None
+        # Work that the branch had already was merged without a commit of its own: the tip is another task's.
+        if source.kind == "merged" and not git.get_subject(commit).startswith(f"task-{source.task}:"):
+            return []
+        return git.diff(base, commit) if source.commit else git.diff_worktree(base)
+    except GitFailed:
+        # The worktree may be removed while it is read: its work has been merged.
+        return None
+
+
+def _limit_files(outside: ExternalContext, kind: str, files: list[FileDiff]) -> Changes:
+    """Hide what the path gate closes and what looks like a secret, and limit the length."""
+    left, shown, truncated = MAX_DIFF_CHARACTERS, [], len(files) > MAX_FILES
+    for file in files[:MAX_FILES]:
+        text = "" if outside.gateways.files.rules.blocks(file.path.split("/")) else redact(file.text)
+        if len(text) > left:
+            text, truncated = "", True
+        left -= len(text)
+        shown.append(FileDiff(file.path, file.added, file.removed, text))
+    return Changes(kind, shown, truncated)
+
+
+# The branch of a crew
+
+
+def compare_branch(outside: ExternalContext, name: str) -> BranchComparison:
+    """Compare the crew's branch with the one that is checked out in the project."""
+    crew = outside.read(lambda uow: uow.crews.get(name))
+    git = Git(Path(crew.project))
+    try:
+        if not git.is_repository() or git.find_commit(f"refs/heads/{crew.branch}") is None:
+            return BranchComparison(is_here=False)
+        return BranchComparison(
+            is_here=True,
+            project_branch=git.get_branch(),
+            commits=git.count_commits("HEAD", crew.branch),
+            behind=git.count_commits(crew.branch, "HEAD"),
+        )
+    except GitFailed:
+        return BranchComparison(is_here=False)
+
+
+def merge_crew(outside: ExternalContext, name: str) -> ProjectMerge:
+    """Merge the crew's branch, which holds verified work only, into the branch that is checked out in the project.
+
+    It is a fast-forward. If the project has moved on, both are merged apart from it and verified first.
+    """
+    crew = outside.read(lambda uow: uow.crews.get(name))
+    git = Git(Path(crew.project))
+    tip = git.find_commit(f"refs/heads/{crew.branch}") if git.is_repository() else None
+    if tip is None:
+        raise InvalidState(
+            f"the branch {crew.branch} is not on this machine in {crew.project}", rule="crew_not_here", crew=name
+        )
+    head = git.find_commit("HEAD")
+    assert head is not None
+    if git.is_ancestor(tip, head):
+        return ProjectMerge(crew.branch, None)
+    commit = tip if git.is_ancestor(head, tip) else _merge_and_verify(git, crew, head, tip)
+    try:
+        git.fast_forward(commit)
+    except GitFailed as failed:
+        facts = {"rule": "project_changed", "crew": name}
+        raise InvalidState(f"Not merged: {failed.message}", **facts) from None
+    outside.write(lambda uow: uow.emit(CrewChanged(crew=name)))
+    return ProjectMerge(crew.branch, commit)
+
+
+def _merge_and_verify(git: Git, crew: Crew, head: str, tip: str) -> str:
+    """Merge in a worktree apart from the project, prepare and verify it there, and return the commit."""
+    options = json.loads(crew.options or "{}")
+    seconds = next((kind.get("verify_time") for kind in options.get("worker", [])), None) or _DEFAULT_SECONDS
+    commands = [*options.get("setup", []), *options.get("verify", [])]
+    facts = {"rule": "crew_merge_failed", "crew": crew.name, "branch": crew.branch}
+    try:
+        with git.merge_apart(head, tip, f"Merge {crew.branch}") as (folder, commit):
+            for command in commands:
+                code, output = run_command(command, folder, seconds)
+                if code != 0:
+                    how = f"took longer than {seconds:g} s" if code is None else f"fails with exit code {code}"
+                    shown = f"`{' '.join(command)}` {how} after the merge\n{output[-4000:]}".strip()
+                    raise InvalidState(f"Not merged: {shown}", **facts)
+            return commit
+    except GitFailed as failed:
+        raise InvalidState(f"Not merged: {failed.message}", **facts) from None

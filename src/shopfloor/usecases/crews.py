@@ -1,0 +1,373 @@
+"""Crews: how they are created, driven, steered and finished."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+from shopfloor.domain.crew_events import CrewChanged, CrewEnded, CrewStarted
+from shopfloor.domain.crews import (
+    MAX_CREW_TASKS,
+    Crew,
+    CrewStatus,
+    CrewTask,
+    Merge,
+    Phase,
+    Role,
+    check_crew_fence,
+)
+from shopfloor.domain.epics import EpicState
+from shopfloor.domain.mail import HUMAN, SYSTEM
+from shopfloor.domain.principals import ORCHESTRATOR, REVIEWER, WORKER, Agent
+from shopfloor.domain.run_events import RunSteered
+from shopfloor.domain.runs import Run, RunState, Wanted, check_run_name
+from shopfloor.domain.tasks import FINISHED, State, Task
+from shopfloor.errors import AgentNotFound, InvalidInput, InvalidState
+from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.usecases import agents, claims, epics, mail, processes, recovery, run_requests, tasks
+
+MAX_RUNS = 5000
+"""How many runs of a crew are counted: one for each task, review and plan."""
+MAX_COMMENTS = 20
+MAX_REQUESTS = 100
+"""How many questions of a crew to people its report has, and its page."""
+
+_MAX_CREWS = 20
+
+
+def find_free_name(uow: UnitOfWork, wanted: str) -> str:
+    """Return the name, or the first of NAME-2, NAME-3, … that no crew has."""
+    # Short, because names of agents and runs of the crew begin with it.
+    base = re.sub(r"[^A-Za-z0-9_-]+", "-", wanted).strip("-_")[:30] or "crew"
+    for name in [base, *(f"{base}-{number}" for number in range(2, 10_000))]:
+        if uow.crews.find(name) is None:
+            return name
+    raise InvalidInput(f"there are too many crews named {base}", rule="too_many_crews")
+
+
+def create_crew(
+    uow: UnitOfWork,
+    name: str,
+    *,
+    epic: int | None,
+    title: str,
+    spec: str,
+    workers: int,
+    project: str,
+    branch: str,
+    base: str,
+    options: str,
+) -> Crew:
+    """Create a crew that no process drives yet, for an epic or for a specification that is still to be planned.
+
+    Crews that work on one epic in one project share its branch: a task needs the work of those that it depends on.
+    """
+    if len(check_run_name(name)) > 40:
+        raise InvalidInput("the name of a crew has at most 40 characters", field="name")
+    phase = Phase.PLAN if epic is None else Phase.WORK
+    if epic is None:
+        epic = epics.create_epic(uow, title, spec, None, None).id
+    elif not uow.epics.get(epic).is_open:
+        raise InvalidInput(f"epic-{epic} has ended; it takes no further work", field="epicId")
+    for other in uow.crews.list_of_epic(epic, _MAX_CREWS):
+        if other.project == project and other.state is RunState.ACTIVE:
+            branch, base = other.branch, other.base
+    facts = {"workers": workers, "project": project, "branch": branch, "base": base, "options": options}
+    if not uow.crews.add(name, epic=epic, phase=phase, now=uow.now, **facts):  # type: ignore[arg-type]
+        raise InvalidInput(f"the crew '{name}' already exists", rule="crew_exists", crew=name)
+    return uow.crews.get(name)
+
+
+# Driving. One process at a time drives a crew. As with runs, its fence grows with every driver.
+
+
+def drive_crew(uow: UnitOfWork, name: str, options: str, workers: int | None, *, retry_failed: bool = False) -> Crew:
+    """Make this process the driver of the crew, and return the crew with its new fence.
+
+    With `retry_failed`, its failed tasks are in the queue again, with all their attempts.
+    """
+    processes.reap_dead(uow)
+    crew = uow.crews.update(name, uow.now)
+    if is_driven(uow, crew) and crew.process != uow.process:
+        raise InvalidState(f"the crew '{name}' is driven by another process", rule="crew_driven", crew=name)
+    if crew.state is RunState.COMPLETED:
+        raise InvalidState(f"the crew '{name}' is completed", rule="crew_completed", crew=name, epic=crew.epic)
+    crew = uow.crews.update(
+        name,
+        uow.now,
+        state=RunState.ACTIVE,
+        wanted=Wanted.GO,
+        reason=None,
+        ended_at=None,
+        options=options,
+        workers=crew.workers if workers is None else workers,
+        process=uow.process,
+        fence=crew.fence + 1,
+        accounted_at=None,
+    )
+    # A crew that ended with failed tasks has left its epic blocked, and no task of a blocked epic can be claimed.
+    if uow.epics.get(crew.epic).state is EpicState.BLOCKED:
+        epics.move_epic(uow, crew.epic, EpicState.IN_PROGRESS)
+    if retry_failed:
+        _retry_failed_tasks(uow, crew)
+    names = _list_workers(uow, name)
+    # To resume a crew is to try again: its agents need not sit out their pauses, and continue what was blocked. A person
+    # who was asked has answered by mail, which is part of the next prompt.
+    for worker in names:
+        if uow.agents.get(worker).failed_at is not None:
+            uow.agents.mark_recovered(worker, uow.now)
+    for task in list_tasks(uow, crew):
+        if task.state is State.BLOCKED and task.assignee in names:
+            uow.tasks.lock(task.number)
+            comment = f"{crew.name} was resumed"
+            claims.report_state(uow, task, State.IN_PROGRESS, fence=None, comment=comment)
+    uow.emit(CrewStarted(crew=name))
+    return crew
+
+
+def _retry_failed_tasks(uow: UnitOfWork, crew: Crew) -> None:
+    for task in list_tasks(uow, crew):
+        if task.state is not State.FAILED:
+            continue
+        uow.tasks.lock(task.number)
+        given = {"state": State.PENDING.value, "assignee": None, "attempts": 0, "fence": task.fence + 1}
+        pending = uow.tasks.update(task.number, uow.now, held_at=None, **given)
+        if uow.merges.find(task.number) is not None:
+            uow.merges.update(task.number, uow.now, attempts=0)
+        uow.tasks.add_comment(task.number, SYSTEM.name, "PENDING: a person has it tried again", uow.now)
+        tasks.emit_change(uow, pending)
+
+
+def _list_workers(uow: UnitOfWork, name: str) -> set[str]:
+    return {run.worker for run in uow.runs.list_of_crew(name, MAX_RUNS) if run.worker}
+
+
+def is_driven(uow: UnitOfWork, crew: Crew) -> bool:
+    """Report whether a live process drives the crew."""
+    return crew.process is not None and processes.is_alive(uow, crew.process)
+
+
+def lock_as_driver(uow: UnitOfWork, name: str, fence: int) -> Crew:
+    """Lock the crew and return it, or reject a driver that has lost it."""
+    crew = uow.crews.update(name, uow.now)
+    check_crew_fence(crew, fence)
+    return crew
+
+
+def load_status(uow: UnitOfWork, name: str) -> CrewStatus:
+    """Load what the driver of a crew reacts to at once."""
+    crew = uow.crews.get(name)
+    found, merges = list_tasks(uow, crew), uow.merges.list_open(name, MAX_CREW_TASKS)
+    queued = {merge.task for merge in merges}
+    counts: dict[str, int] = {}
+    held: dict[str, list[int]] = {}
+    for task in found:
+        counts[task.state.value] = counts.get(task.state.value, 0) + 1
+        waits = task.state is State.REVIEW and task.number not in queued
+        if task.assignee is not None and (waits or task.state in (State.ASSIGNED, State.IN_PROGRESS)):
+            held.setdefault(task.assignee, []).append(task.number)
+    return CrewStatus(
+        crew=crew,
+        tasks=counts,
+        ready=sum(task.state is State.PENDING and not task.open_blockers for task in found),
+        held=held,
+        newest_change=max((task.updated_at for task in found), default=0),
+        merges=tuple(merges),
+    )
+
+
+def list_tasks(uow: UnitOfWork, crew: Crew) -> list[Task]:
+    """Return the tasks of the crew's epic."""
+    return uow.tasks.list_page(limit=MAX_CREW_TASKS, board=str(crew.epic))
+
+
+def list_merges(uow: UnitOfWork, crew: Crew) -> list[Merge]:
+    """Return the merge queue of the crew, least recently changed first."""
+    return uow.merges.list_of_crew(crew.name, MAX_CREW_TASKS)
+
+
+def load_task(uow: UnitOfWork, number: int) -> CrewTask:
+    """Load a task with its newest comments and its entry in the merge queue."""
+    return CrewTask(
+        task=uow.tasks.get(number),
+        comments=tuple(uow.tasks.list_comments(number, MAX_COMMENTS)),
+        merge=uow.merges.find(number),
+    )
+
+
+# The agents of a crew
+
+
+def list_worker_names(uow: UnitOfWork, crew: Crew) -> list[str]:
+    """Return the names of the workers that an active crew has, including those without a task."""
+    names = []
+    for number in range(1, crew.workers + 1) if crew.state is RunState.ACTIVE else ():
+        with contextlib.suppress(AgentNotFound):
+            names.append(uow.agents.get_active(f"{crew.name}-worker-{number}").name)
+    return names
+
+
+AGENT_TYPES = {Role.PLANNER: ORCHESTRATOR, Role.WORKER: WORKER, Role.REVIEWER: REVIEWER}
+"""The type of the agents of each role, which decides what they may call."""
+
+
+def ensure_agent(uow: UnitOfWork, crew: Crew, name: str, role: Role) -> Agent:
+    """Return the agent of that name, created if it is missing, and assigned to the crew's epic."""
+    try:
+        agent = uow.agents.get_active(name)
+    except AgentNotFound:
+        type = AGENT_TYPES[role]
+        agents.create_agent(uow, name, type, (type,))
+        agent = uow.agents.get(name)
+    if agent.current_epic != crew.epic:
+        epics.assign_epic(uow, crew.epic, name)
+    return uow.agents.get(name)
+
+
+def open_run(
+    uow: UnitOfWork, crew: Crew, name: str, *, worker: str, task: int | None, project: str, spec: str, options: str
+) -> Run:
+    """Return the run in which an agent of the crew works, created if it is missing."""
+    given = {"crew": crew.name, "worker": worker, "task": task}
+    if uow.runs.add(name, spec=spec, project=project, options=options, now=uow.now, **given):  # type: ignore[arg-type]
+        return uow.runs.get(name)
+    # Another worker may continue what the first one began.
+    return uow.runs.update(name, uow.now, worker=worker, spec=spec, project=project)
+
+
+def return_task(uow: UnitOfWork, number: int, worker: str, reason: str, *, attempts: int, final: bool) -> Task:
+    """Take a task from its worker: back to the queue, or FAILED when it is final or was begun too often.
+
+    A person is alerted when a task fails.
+    """
+    uow.tasks.lock(number)
+    task = uow.tasks.get(number)
+    if task.assignee != worker or task.state not in (State.ASSIGNED, State.IN_PROGRESS):
+        return task
+    failed = final or task.attempts >= attempts
+    state = State.FAILED if failed else State.PENDING
+    returned = uow.tasks.update(
+        number, uow.now, state=state.value, assignee=worker if failed else None, fence=task.fence + 1
+    )
+    claims.release_current_task(uow, worker, number)
+    uow.tasks.add_comment(number, SYSTEM.name, f"{state.value}: {reason}", uow.now)
+    if failed:
+        alert(uow, f"task-{number} failed: {task.title}", reason)
+    return tasks.emit_change(uow, returned)
+
+
+def record_crash(uow: UnitOfWork, worker: str) -> Agent:
+    """Record that the process of an agent crashed. Three within a minute pause it and alert a person."""
+    return recovery.record_crash(uow, worker)
+
+
+def touch_agents(uow: UnitOfWork, crew: Crew, names: list[str], spent: int) -> None:
+    """Renew the leases of agents whose processes live, and account for the time of the crew."""
+    for name in names:
+        uow.agents.touch(name, uow.now)
+    # Without a busy agent the clock is halted until the next account.
+    uow.crews.update(crew.name, uow.now, spent=crew.spent + spent, accounted_at=uow.now if names else None)
+
+
+def get_elapsed(uow: UnitOfWork, crew: Crew) -> int:
+    """Return the microseconds that a crew has worked, including those since its last account."""
+    if crew.accounted_at is None or not is_driven(uow, crew):
+        return crew.spent
+    return crew.spent + max(0, uow.now - crew.accounted_at)
+
+
+def alert(uow: UnitOfWork, subject: str, body: str) -> None:
+    """Mail the operator about something that waits for a decision."""
+    mail.send_system_mail(uow, [HUMAN], " ".join(subject.split())[:200], body, about=None, important=True)
+
+
+# The plan
+
+
+def finish_planning(uow: UnitOfWork, crew: Crew, run: str, *, ask: bool) -> Crew:
+    """Let the crew work on its plan, or ask a person first."""
+    if not ask:
+        crew = uow.crews.update(crew.name, uow.now, phase=Phase.WORK)
+    else:
+        crew = uow.crews.update(crew.name, uow.now, phase=Phase.APPROVAL)
+        lines = [f"May the crew {crew.name} work on this plan? Edit the tasks of epic-{crew.epic} first if you like."]
+        lines += [f"- task-{task.number} {task.title}" for task in list_tasks(uow, crew)]
+        run_requests.withdraw_requests(uow, run, kinds=(run_requests.PLAN,))
+        answers = (run_requests.APPROVE, run_requests.REJECT)
+        run_requests.ask_person(uow, run, run_requests.PLAN, "\n".join(lines), answers)
+    uow.emit(CrewChanged(crew=crew.name))
+    return crew
+
+
+def decide_plan(uow: UnitOfWork, name: str, *, approved: bool) -> Crew:
+    """Approve or reject the plan of a crew that waits for it."""
+    crew = uow.crews.get(name)
+    for run in uow.runs.list_of_crew(name, MAX_RUNS):
+        for request in uow.run_requests.list_pending(1, run.name):
+            if request.kind == run_requests.PLAN:
+                answer = run_requests.APPROVE if approved else run_requests.REJECT
+                run_requests.answer_request(uow, request.number, answer)
+                return uow.crews.get(name)
+    raise InvalidState(f"the crew '{name}' has no plan that waits for approval", rule="no_plan", phase=crew.phase.value)
+
+
+# Steering
+
+
+def steer_crew(uow: UnitOfWork, name: str, wanted: Wanted) -> Crew:
+    """Pause, continue or stop a crew; reject it when no process drives the crew."""
+    _check_driven(uow, uow.crews.get(name))
+    crew = uow.crews.update(name, uow.now, wanted=wanted)
+    for run in uow.runs.list_of_crew(name, MAX_RUNS):
+        if run.state is RunState.ACTIVE:
+            uow.runs.update(run.name, uow.now, wanted=wanted)
+            uow.emit(RunSteered(run=run.name))
+    uow.emit(CrewChanged(crew=name))
+    return crew
+
+
+def scale_crew(uow: UnitOfWork, name: str, workers: int) -> Crew:
+    """Change the number of workers. A worker that is no longer wanted ends after its task."""
+    crew = uow.crews.get(name)
+    _check_active(crew)
+    crew = uow.crews.update(name, uow.now, workers=workers)
+    uow.emit(CrewChanged(crew=name))
+    return crew
+
+
+def _check_active(crew: Crew) -> None:
+    if crew.state is not RunState.ACTIVE:
+        rule = "crew_completed" if crew.state is RunState.COMPLETED else "crew_not_active"
+        raise InvalidState(f"the crew '{crew.name}' is {crew.state.value}", rule=rule, crew=crew.name)
+
+
+def _check_driven(uow: UnitOfWork, crew: Crew) -> None:
+    _check_active(crew)
+    if not is_driven(uow, crew):
+        raise InvalidState(f"no process drives the crew '{crew.name}'", rule="crew_not_driven", crew=crew.name)
+
+
+# The end
+
+
+def finish_crew(uow: UnitOfWork, crew: Crew, state: RunState, reason: str, report: str) -> Crew:
+    """End the crew: set the state of its epic and mail the report to the operator.
+
+    The agents of a completed crew retire. Those of any other are needed again when the crew is resumed.
+    """
+    finished = uow.crews.update(
+        crew.name, uow.now, state=state, reason=reason, report=report, process=None, accounted_at=None, ended_at=uow.now
+    )
+    found = list_tasks(uow, crew)
+    epic = uow.epics.get(crew.epic)
+    if epic.is_open and found and all(task.state in FINISHED for task in found):
+        failed = any(task.state is State.FAILED for task in found)
+        epics.move_epic(uow, crew.epic, EpicState.BLOCKED if failed else EpicState.COMPLETED)
+    if state is RunState.COMPLETED:
+        for worker in _list_workers(uow, crew.name):
+            if uow.agents.get(worker).retired_at is None:
+                agents.retire_agent(uow, worker)
+    subject = f"Crew {crew.name}: {state.value}"
+    mail.send_system_mail(uow, [HUMAN], subject, report, about=None, important=state is not RunState.COMPLETED)
+    uow.emit(CrewEnded(crew=crew.name, state=state.value))
+    return finished

@@ -1,0 +1,61 @@
+"""The context of a tool that waits on more than the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from shopfloor.domain.principals import Principal
+from shopfloor.gateways import Gateways
+from shopfloor.repositories.uow import Database, UnitOfWork
+from shopfloor.search.index import SearchIndex
+
+T = TypeVar("T")
+
+Report = Callable[[float, float | None, str | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalContext:
+    """Gives a tool the gateways and the index, and opens a unit of work whenever the tool needs one."""
+
+    database: Database
+    search: SearchIndex
+    actor: Principal
+    reference: int
+    report: Report | None = None
+    is_abandoned: Callable[[], bool] = bool
+    """Whether the caller has gone away, so that nothing needs its result any more."""
+    client_session: str | None = None
+    """The session that the transport knows the caller by, if it has sessions."""
+    read_only: bool = False
+    """True for a tool that is declared read-only. It may still defer a note to a following commit with `later`."""
+
+    def read(self, fn: Callable[[UnitOfWork], T]) -> T:
+        """Run `fn` on a snapshot, as the caller."""
+        return self.database.read(fn, self.actor, self.reference)
+
+    def write(self, fn: Callable[[UnitOfWork], T]) -> T:
+        """Run `fn` in one transaction, as the caller."""
+        if self.read_only:
+            raise RuntimeError("a tool that is declared read-only must not write")
+        return self.database.write(fn, self.actor, self.reference)
+
+    def later(self, fn: Callable[[UnitOfWork], object]) -> None:
+        """Run `fn` with a following commit, as the caller."""
+        self.database.later(fn, self.actor, self.reference)
+
+    @property
+    def session(self) -> str:
+        """The caller's session: results that one has been shown can be left out of later searches."""
+        return f"{self.actor.key} {self.client_session or ''}"
+
+    @property
+    def gateways(self) -> Gateways:
+        return self.database.gateways
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress to the caller, if its transport can."""
+        if self.report is not None:
+            self.report(done, total, message)

@@ -1,0 +1,31 @@
+"""Metrics of this replica, and the state of the store and the dispatcher."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shopfloor.gateways.metrics import MetricsSummary
+from shopfloor.repositories.processes import Process
+from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.usecases.external import ExternalContext
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSnapshot:
+    """What one replica has counted, which replica it is, and how many there are."""
+
+    figures: MetricsSummary
+    replica: Process | None
+    replicas: int
+
+
+def read_metrics(outside: ExternalContext) -> MetricsSnapshot:
+    """Read everything that this process has counted; figures of the store cover the whole workspace."""
+
+    def here(uow: UnitOfWork) -> tuple[Process | None, int]:
+        processes = uow.processes.list_all()
+        own = next((process for process in processes if process.id == uow.process), None)
+        return own, sum(process.kind == "serve" for process in processes)
+
+    replica, replicas = outside.read(here)
+    return MetricsSnapshot(outside.gateways.metrics.summarize(), replica, replicas)
