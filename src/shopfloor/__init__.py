@@ -1,4 +1,4 @@
-"""Shopfloor: the workplace of AI agents."""
+"""Shopfloor: a shared workplace for AI agents."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shopfloor.serving import Shopfloor
     from shopfloor.settings import Settings
+
+    __version__: str
 
 __all__ = ["Settings", "Shopfloor"]
 
@@ -21,4 +23,8 @@ def __getattr__(name: str) -> Any:
         from shopfloor.settings import Settings  # noqa: PLC0415
 
         return Settings
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415
+
+        return version("shopfloor")
     raise AttributeError(f"module 'shopfloor' has no attribute {name!r}")

@@ -1,332 +1,79 @@
-"""The composition root: the only place where real things are chosen and wired."""
+"""The composition root: the only place where real things are chosen and wired. It builds, and does nothing else."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import secrets
-import stat
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass
+from functools import partial
 
-from shopfloor.background import mailer, outlets, reconciler
-from shopfloor.background.dispatcher import Dispatcher, Subscriber, by_event
-from shopfloor.background.housekeeping import Housekeeper, chores
+from shopfloor import access
+from shopfloor.background import event_sinks, mailer, reconciler
+from shopfloor.background.dispatcher import Dispatcher, Subscriber, map_subscribers_by_event
+from shopfloor.background.housekeeping import Housekeeper, list_periodic_jobs, list_periodic_tasks
 from shopfloor.background.indexer import Indexer
-from shopfloor.background.live import Live
-from shopfloor.background.wake import Wake
-from shopfloor.domain import todos
-from shopfloor.domain.actors import AGENT_TYPES, LOCAL, OPERATOR, Kind, Principal
-from shopfloor.domain.decisions import spell_reference
-from shopfloor.domain.rules import Rules
-from shopfloor.domain.times import DAY, SECOND
-from shopfloor.errors import BadSettings, ShopfloorError, StartRefused, TooBusy, Unavailable
-from shopfloor.gateways import clock
+from shopfloor.background.launcher import Launcher
+from shopfloor.background.topics import TopicHub
+from shopfloor.domain.limits import Limits
+from shopfloor.domain.principals import AGENT_TYPES, Principal
+from shopfloor.domain.times import DAY, HOUR, SECOND
+from shopfloor.engine import Admission, Engine
+from shopfloor.errors import BadSettings, StartupError
+from shopfloor.gateways import Gateways, clock
+from shopfloor.gateways.archive import Archive
+from shopfloor.gateways.copies import Copies
+from shopfloor.gateways.embedding_model import ModelCache
 from shopfloor.gateways.embeddings import Embeddings, Local, Off, OpenAI
 from shopfloor.gateways.files import Files
 from shopfloor.gateways.grep import Grep
+from shopfloor.gateways.import_resolver import ImportResolver
+from shopfloor.gateways.logs import count_dropped_lines
 from shopfloor.gateways.metrics import Metrics
-from shopfloor.gateways.resolve import Resolver
+from shopfloor.gateways.notifications import Notifier
+from shopfloor.gateways.project_tree import ProjectTree
+from shopfloor.gateways.run_processes import RunProcesses
 from shopfloor.gateways.tokens import Issuer, UserTokens
 from shopfloor.gateways.traces import Traces
-from shopfloor.gateways.tree import Tree
-from shopfloor.gateways.vectors import Vectors
-from shopfloor.pipeline import compose
-from shopfloor.pipeline.escalate import escalate
-from shopfloor.pipeline.identify import Identity, identify
-from shopfloor.pipeline.limit import limit
-from shopfloor.pipeline.perform import Perform
-from shopfloor.pipeline.permit import permit
-from shopfloor.pipeline.record import record, write_error
-from shopfloor.pipeline.refuse import refuse
-from shopfloor.pipeline.retry import retry
-from shopfloor.pipeline.validate import validate
-from shopfloor.repositories.work import Work, Works
-from shopfloor.settings import Settings
-from shopfloor.store import aside
-from shopfloor.store.database import open_store
-from shopfloor.toolkit import Answer, Call, Json, Resource, Tool, Toolset, Waiting
-from shopfloor.toolsets import context, desk, factory, loop, personal, todo, todo_direct
-from shopfloor.toolsets.factory import permissions
-from shopfloor.usecases import identity as identities
-from shopfloor.usecases import links, mail, sessions
-from shopfloor.usecases.sessions import Sessions
+from shopfloor.pipeline.authenticate import FailedAuthentications, Identity
+from shopfloor.pipeline.build import Counters, build_pipeline
+from shopfloor.repositories.agents import Agents
+from shopfloor.repositories.outbox import Outbox
+from shopfloor.repositories.uow import Database
+from shopfloor.repositories.workspaces import Workspaces
+from shopfloor.runner.known_agents import KNOWN_AGENTS
+from shopfloor.search.file_index import FileIndex
+from shopfloor.search.index import SearchIndex
+from shopfloor.settings import DATA_FOLDER, Settings
+from shopfloor.store import cooperative, open_store
+from shopfloor.store.backups import create_backup, write_export_file
+from shopfloor.store.protocol import Connection, Store
+from shopfloor.telemetry import Telemetry
+from shopfloor.toolkit import Toolset
+from shopfloor.toolsets import context, crew, desk, factory, loop, personal, review, run, todo, todo_direct
+from shopfloor.usecases import credentials, page_sessions
+from shopfloor.usecases.page_sessions import Sessions
+from shopfloor.usecases.retention import RetentionRules
 
 TOOLSETS: dict[str, Toolset] = {
     toolset.name: toolset
     for toolset in [
         factory.toolset,
         loop.toolset,
+        review.toolset,
         todo.toolset,
         todo_direct.toolset,
         personal.toolset,
         context.toolset,
         desk.toolset,
+        run.toolset,
+        crew.toolset,
     ]
 }
 RATE_LIMITS: dict[str, int] = {"context_search": 30, "read_file": 100, "grep_codebase": 60}
+"""Calls per minute that the context contract promises."""
 SUBSCRIBERS: Sequence[Subscriber] = mailer.subscribers()
-READERS = 4
-
-LOADING = threading.Lock()
-"""Held by whoever loads a heavy kit on a thread: of two that import each other, both could be found half loaded."""
-
-now = clock.now
-topic_of = todos.topic_of
-
-T = TypeVar("T")
-
-_GONE = Unavailable("The caller went away before there was an answer")
-_calls = logging.getLogger("shopfloor.calls")
-
-
-@dataclass
-class Floor:
-    """A floor at work: the store, the pipeline over it, and what runs beside it."""
-
-    settings: Settings
-    works: Works
-    identity: Identity
-    user_tokens: UserTokens
-    metrics: Metrics
-    traces: Traces | None
-    wake: Wake
-    live: Live
-    dispatcher: Dispatcher
-    housekeeper: Housekeeper
-    indexer: Indexer
-    toolsets: dict[str, Toolset]
-    rights: dict[str, frozenset[str]]
-    walk: Callable[[Call], Answer | Waiting]
-    sessions: Sessions
-    _hands: ThreadPoolExecutor = field(init=False)
-    _readers: ThreadPoolExecutor = field(init=False)
-    _under_way: int = field(default=0, init=False)
-    _waiting: int = field(default=0, init=False)
-    _stopping: bool = field(default=False, init=False)
-    _stopped: bool = field(default=False, init=False)
-
-    def __post_init__(self) -> None:
-        self._hands = ThreadPoolExecutor(self.settings.calls, thread_name_prefix="shopfloor-call")
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="shopfloor-read")
-
-    @property
-    def agent_types(self) -> tuple[str, ...]:
-        """The types that an agent may have."""
-        return self.works.rules.agent_types
-
-    @property
-    def files(self) -> Files:
-        """The way to the project's files."""
-        files: Files = self.works.gateways[Files]
-        return files
-
-    @property
-    def profile(self) -> list[Toolset]:
-        """The toolsets that /mcp and /mcp/execute serve."""
-        return [self.toolsets[name] for name in self.settings.profile]
-
-    def start(self, kind: str, url: str | None = None) -> None:
-        """Begin what runs beside the calls."""
-        self.housekeeper.start(kind, url)
-        self.wake.start()
-        self.works.store.listen(lambda topics: self.identity.forget() if not topics or "token" in topics else None)
-        self.dispatcher.start()
-        self.indexer.start(at_once=kind == "serve" and context.toolset.name in self.settings.profile)
-
-    def stop(self) -> None:
-        """End it again; everything that was handed in is durable afterwards. To end it twice is fine."""
-        if self._stopped:
-            return
-        self._stopped = True
-        self.interrupt()
-        self._hands.shutdown(wait=True)
-        self.indexer.stop()
-        self._readers.shutdown(wait=True)
-        if self.dispatcher.running:
-            self.wake.stop()
-            self.dispatcher.stop()
-            self.housekeeper.stop()
-        try:
-            self.works.store.flush()
-        finally:
-            self.works.store.close()
-            if self.traces is not None:
-                self.traces.stop()
-
-    def interrupt(self) -> None:
-        """Calls that wait give the answer of their deadline, now."""
-        self._stopping = True
-        self.wake.rouse()
-        self.live.stop()
-
-    def call(self, call: Call) -> Answer:
-        """Walk the whole way on this thread."""
-        while True:
-            mark = self.wake.mark()
-            outcome = self.walk(call)
-            if isinstance(outcome, Answer):
-                return self._ended(outcome)
-            if self.wake.start():
-                continue  # nothing was heard yet: look once more, then wait
-            self.wake.wait_here(outcome.topic, mark, self._remaining(call, outcome))
-
-    async def acall(self, call: Call) -> Answer:
-        """Walk the way off the event loop. A call that waits holds no thread and no place among those under way."""
-        while True:
-            mark = self.wake.mark()
-            if call.waited is None and self._full(call):
-                return self.turn_away(call)
-            outcome = await self._walked(call)
-            if isinstance(outcome, Answer):
-                return self._ended(outcome)
-            self._waiting += 1
-            try:
-                await self.wake.wait(outcome.topic, mark, self._remaining(call, outcome))
-            except asyncio.CancelledError:
-                self._close(call, _GONE)
-                raise
-            finally:
-                self._waiting -= 1
-
-    @property
-    def stopping(self) -> bool:
-        """Whether what goes on and on has to end now."""
-        return self._stopping
-
-    async def _walked(self, call: Call) -> Answer | Waiting:
-        hands = self._hands_for(call)
-        walking = aside.begin(self.walk, call) if hands is None else hands.submit(self.walk, call)
-        self._under_way += 1
-        try:
-            return await (
-                asyncio.shield(walking) if isinstance(walking, asyncio.Future) else asyncio.wrap_future(walking)
-            )
-        except asyncio.CancelledError:
-            walking.add_done_callback(lambda done: None if done.cancelled() else self._close(call, _GONE))
-            raise
-        finally:
-            self._under_way -= 1
-
-    def _hands_for(self, call: Call) -> ThreadPoolExecutor | None:
-        """The threads that a call needs: none for a write to SQLite, which steps aside while the writer works.
-
-        Few for what only reads SQLite: it waits for nobody, and many would fight for the interpreter.
-        """
-        tool = call.toolset.tools.get(call.name)
-        if (tool is not None and tool.outside) or not self._at_hand(call):
-            return self._hands
-        return self._readers if tool is not None and tool.read_only and not tool.waits else None
-
-    def _at_hand(self, call: Call) -> bool:
-        return self.works.store.engine == "sqlite" and self.identity.at_hand(call.credential)
-
-    def _full(self, call: Call) -> bool:
-        """Whether there is no place for a new call; one that has waited is let in, for its log entry is open."""
-        tool = call.toolset.tools.get(call.name)
-        waits = tool is not None and tool.waits
-        return self._under_way >= self.settings.calls or (waits and self._waiting >= self.settings.waits)
-
-    def turn_away(self, call: Call) -> Answer:
-        """The answer to a call too many."""
-        error = TooBusy(hint="Try again in a second")
-        call.finished = clock.now()
-        self.metrics.called(call.toolset.name, _counted_as(call), error.code, 0)
-        return Answer(call.toolset.refuse(error, call), call, error)
-
-    def _ended(self, answer: Answer) -> Answer:
-        if answer.error is not None:
-            self._close(answer.call, answer.error)
-        return answer
-
-    def _close(self, call: Call, error: ShopfloorError) -> None:
-        """Close the row of a call that waited, and that ends where the pipeline does not see it."""
-        if call.opened is not None and not call.logged:
-            call.logged = True
-            self.works.later(lambda work: write_error(work, call, error, work.now), OPERATOR, call.reference)
-
-    def _remaining(self, call: Call, waiting: Waiting) -> float:
-        if self._stopping:
-            call.waited = Waiting(waiting.topic, 0, waiting.state)
-            return 0
-        return (waiting.until - clock.now()) / SECOND
-
-    def may(self, toolset: Toolset, caller: Principal, tool: str) -> bool:
-        """Whether the caller may use the tool."""
-        if toolset is factory.toolset:
-            if caller.kind is Kind.RUN:
-                return tool.startswith(permissions.FOR_RUNS)
-            return caller.kind is Kind.AGENT and tool in self.rights.get(caller.role, ())
-        return toolset.may(caller, tool)
-
-    def tools_for(self, actor: Principal, toolsets: Sequence[Toolset]) -> list[tuple[Toolset, Tool]]:
-        """What this principal sees of these toolsets, in a stable order."""
-        return [
-            (toolset, tool)
-            for toolset in toolsets
-            for tool in toolset.tools.values()
-            if tool.listed and self.may(toolset, self.acting_as(toolset, actor), tool.name)
-        ]
-
-    def resources_for(self, actor: Principal, toolsets: Sequence[Toolset]) -> list[tuple[Toolset, Resource]]:
-        """What this principal may read at an address."""
-        return [
-            (toolset, resource)
-            for toolset in toolsets
-            for resource in toolset.resources
-            if self.may(toolset, self.acting_as(toolset, actor), resource.tool)
-        ]
-
-    def acting_as(self, toolset: Toolset, actor: Principal) -> Principal:
-        """As whom a principal who claims nothing acts."""
-        if actor.kind is not Kind.OPERATOR:
-            return actor
-        match toolset.acts_as:
-            case Kind.AGENT:
-                return Principal(Kind.AGENT, LOCAL, "SUPERVISOR")
-            case Kind.USER:
-                return Principal(Kind.USER, LOCAL)
-        return actor
-
-    def guides(self, toolset: Toolset, caller: Principal) -> bool:
-        """Whether a toolset's instructions are meant for the caller: a run goes by those of its own."""
-        return caller.kind is not Kind.RUN or toolset.acts_as in (None, Kind.RUN)
-
-    def administer(self, fn: Callable[[Work], T]) -> T:
-        """Do something that only the operator may do, in one work. It counts at once: nobody is remembered."""
-        try:
-            return self.works.write(fn, OPERATOR)
-        finally:
-            self.identity.forget()
-
-    def look(self, fn: Callable[[Work], T]) -> T:
-        """Look at something as the operator."""
-        return self.works.read(fn, OPERATOR)
-
-    def schemas(self, toolset: str, for_model: bool = False) -> list[Json]:
-        """The toolset's tools as function-calling models take them."""
-        return [
-            _described(self.toolsets[toolset], tool, for_model)
-            for tool in self.toolsets[toolset].tools.values()
-            if tool.listed
-        ]
-
-    def ready(self) -> list[str]:
-        """What keeps this floor from serving; nothing, usually."""
-        missing = []
-        try:
-            self.works.store.check()
-        except ShopfloorError as error:
-            missing.append(f"store: {error.message}")
-        if not self.dispatcher.running:
-            missing.append("dispatcher: not running")
-        if self._stopping:
-            missing.append("stopping")
-        return missing
 
 
 def build(
@@ -335,134 +82,223 @@ def build(
     toolsets: dict[str, Toolset] | None = None,
     subscribers: Sequence[Subscriber] | None = None,
     only: Principal | None = None,
-    sleep: Callable[[float], object] = aside.pause,
-) -> Floor:
-    """A floor as the settings say, not yet started; with `only`, its doors open to that one principal."""
-    toolsets = TOOLSETS if toolsets is None else toolsets
-    if subscribers is None:
-        subscribers = [*SUBSCRIBERS, *outlets.subscribers(settings.webhooks, settings.webhook_secret, settings.inngest)]
+    migrate: bool = False,
+    sleep: Callable[[float], object] = cooperative.sleep,
+) -> Engine:
+    """Build an engine as the settings say, not yet started. With `only`, tokens of that one principal are accepted.
+
+    An older database is refused unless `migrate` is set: a command must not change the schema under a server.
+    """
+    toolsets = _apply_roles(TOOLSETS if toolsets is None else toolsets, settings)
     check_profile(settings, toolsets)
+    notifiers = _build_notifiers(settings)
+    if subscribers is None:
+        subscribers = _build_subscribers(settings, notifiers)
+    # Settings are checked before anything is created on disk.
     prepare_data_folder(settings)
-    store = open_store(settings.database_url)
-    works = Works(store, clock.now, subscribers=by_event(subscribers), rules=_rules(settings), heard=mailer.log_sent)
-    works.workspace = works.write(lambda work: work.workspaces.ensure(settings.workspace, work.now), OPERATOR)
-    works.root = str(settings.project)
-    works.gateways |= project_gateways(settings)
-    key = works.write(lambda work: identities.settle(work, secrets.token_bytes(32)), OPERATOR)
-    pages_key = works.write(lambda work: sessions.settle(work, secrets.token_bytes(32)), OPERATOR)
-    issuer = Issuer(settings.issuer, settings.jwks_url) if settings.issuer and settings.jwks_url else None
-    user_tokens = UserTokens(key, settings.audience, issuer)
-    identity = Identity(
-        works,
-        user_tokens,
-        always_closed=issuer is not None or only is not None,
-        only=only,
+    store = open_store(settings.database_url, migrate=migrate, direct_url=settings.database_direct)
+    shared_clock = clock.DatabaseClock(store.read_clock)
+    keys = _load_keys(store, settings.workspace)
+    # From here on, this process sees its own workspace only.
+    store.fence(keys.workspace)
+    search: SearchIndex  # its gauges are read later than its database is built
+    gateways = _build_gateways(settings, store, keys, lambda: search.files, notifiers)
+    database = Database(
+        store,
+        shared_clock.now,
+        workspace=keys.workspace,
+        root=str(settings.project),
+        gateways=gateways,
+        subscribers=map_subscribers_by_event(subscribers),
+        limits=_build_limits(settings),
+        on_committed_event=mailer.log_sent,
     )
-    dispatcher = Dispatcher(works, subscribers)
-    metrics = Metrics(lambda: _gauges(works))
-    store.on_batch(metrics.committed)
-    works.gateways |= {Metrics: metrics, UserTokens: user_tokens}
-    rights = permissions.compiled(list(factory.toolset.tools), settings.roles)  # type: ignore[arg-type]
-    floor = Floor(
+    store.on_batch(gateways.metrics.count_commit)
+    search = _build_search(settings, database, gateways)
+    identity = _build_identity(database, gateways, only)
+    topics = TopicHub(database)
+    telemetry = Telemetry(gateways.metrics, Traces() if settings.traces else None)
+    admission = Admission(settings.calls, settings.waits)
+    metrics = gateways.metrics
+    return Engine(
         settings=settings,
-        works=works,
-        identity=identity,
-        user_tokens=user_tokens,
-        metrics=metrics,
-        traces=Traces() if settings.traces else None,
-        wake=Wake(works),
-        live=Live(works),
-        dispatcher=dispatcher,
-        housekeeper=Housekeeper(
-            works, [*chores([subscriber.name for subscriber in subscribers]), *reconciler.chores()]
-        ),
-        indexer=Indexer(works),
+        database=database,
         toolsets=toolsets,
-        rights=rights,
-        walk=lambda call: None,  # type: ignore[arg-type,return-value]
-        sessions=Sessions(works, clock.now, settings.session_days * DAY, pages_key),
-    )
-    floor.indexer.busy = lambda: floor._under_way > 0
-    floor.walk = _way(floor, sleep)
-    return floor
-
-
-def _way(floor: Floor, sleep: Callable[[float], object]) -> Callable[[Call], Answer | Waiting]:
-    """The way of a call: every step, in its order."""
-    settings, works, metrics = floor.settings, floor.works, floor.metrics
-
-    def ended(call: Call, error: ShopfloorError | None) -> None:
-        _ended(metrics, call, error)
-        if floor.traces is not None:
-            _traced(floor.traces, call, error)
-
-    return compose(
-        [
-            refuse(clock.now, _began, ended),
-            identify(floor.identity),
-            limit(
-                {**RATE_LIMITS, "begin_turn": settings.chat_turns, **settings.rate_limits},
-                clock.elapsed,
-                works,
-                metrics.limited,
-            ),
-            record(works, clock.now),
-            permit(works, floor.may),
-            validate(),
-            escalate(works, metrics.escalated),
-            retry(settings.retries, pause=settings.retry_pause, sleep=sleep, counted=metrics.retried),
-        ],
-        Perform(works, clock.now, mail.notice),
+        pipeline=build_pipeline(
+            database,
+            search,
+            identity,
+            access.allows,
+            telemetry,
+            Counters(metrics.count_rate_limited, metrics.count_escalation, metrics.count_retry),
+            rate_limits={**RATE_LIMITS, "begin_turn": settings.chat_turns, **settings.rate_limits},
+            elapsed=clock.read_monotonic,
+            retries=settings.retries,
+            retry_pause=settings.retry_pause,
+            sleep=sleep,
+            notice=factory.describe_unread_mail,
+        ),
+        identity=identity,
+        telemetry=telemetry,
+        admission=admission,
+        sessions=Sessions(shared_clock.now, settings.session_days * DAY, keys.pages),
+        topics=topics,
+        dispatcher=Dispatcher(database, subscribers, topics),
+        housekeeper=_build_housekeeper(settings, database, subscribers, shared_clock.synchronise),
+        launcher=Launcher(database, topics, RunProcesses(settings.project, settings.data, _name_store(settings))),
+        search=search,
+        indexer=Indexer(search, settings.project, admission.is_busy),
     )
 
 
-def issue_operator_token(floor: Floor) -> str:
-    """A new token for the operator."""
-    return floor.administer(identities.issue_for_operator)
+def _build_subscribers(settings: Settings, notifiers: tuple[Notifier, ...]) -> list[Subscriber]:
+    sinks = event_sinks.subscribers(
+        settings.webhooks,
+        settings.webhook_secret,
+        settings.inngest,
+        previous_secret=settings.webhook_previous_secret,
+        private_addresses=settings.webhook_private_addresses,
+    )
+    return [*SUBSCRIBERS, *sinks, *event_sinks.notifying_subscribers(notifiers)]
 
 
-def one_time_link(floor: Floor, who: Principal = OPERATOR) -> str:
-    """The way to the pages for somebody who proved who they are elsewhere: good once, and not for long."""
-    return floor.administer(lambda work: links.make(work, who))
+def _build_search(settings: Settings, database: Database, gateways: Gateways) -> SearchIndex:
+    tree = ProjectTree(gateways.files, gateways.grep)
+    embeddings = _build_embeddings(settings)
+    return SearchIndex(database, gateways.files, tree, embeddings, embed_chunks=settings.embed_chunks)
 
 
-def enter(floor: Floor, key: str) -> str:
-    """The session of a page for whoever brings the key of a one-time link, which is used up by that."""
-    return floor.administer(lambda work: links.exchange(work, key, floor.sessions.seconds * SECOND))
+def _build_identity(database: Database, gateways: Gateways, only: Principal | None) -> Identity:
+    # With an issuer anyone may present a token, and the server of a run has exactly one caller: neither is ever open.
+    closed = gateways.user_tokens.has_issuer or only is not None
+    failures = FailedAuthentications(database, clock.read_monotonic, gateways.metrics.count_failed_authentication)
+    return Identity(database, gateways.user_tokens, always_closed=closed, only=only, failures=failures)
 
 
-def _rules(settings: Settings) -> Rules:
-    further = tuple(role for role in settings.roles if role not in AGENT_TYPES)
-    return Rules(silence=settings.agent_silence_seconds * SECOND, agent_types=(*AGENT_TYPES, *further))
+def _build_housekeeper(
+    settings: Settings, database: Database, subscribers: Sequence[Subscriber], synchronise: Callable[[], None]
+) -> Housekeeper:
+    rules = _build_retention_rules(settings)
+    archive = Archive(settings.data / "archive" if settings.archive else None)
+    tasks = [
+        *list_periodic_tasks([subscriber.name for subscriber in subscribers], rules),
+        *reconciler.list_periodic_tasks(),
+    ]
+    return Housekeeper(database, tasks, list_periodic_jobs(archive, rules), synchronise)
 
 
-def project_gateways(settings: Settings) -> dict[type, object]:
-    """The things outside of the store that a floor has: the project's files and what looks into them."""
-    files = Files(settings.project, settings.data, settings.secret_names)
-    grep = Grep(files)
-    embeddings: Embeddings = Off()
-    if settings.embeddings == "local":
-        embeddings = Local(settings.model_cache)
-    elif settings.embeddings == "openai":
-        embeddings = OpenAI(settings.openai_base_url, settings.embeddings_key, settings.embeddings_model)
+def _name_store(settings: Settings) -> dict[str, str]:
+    """Return the environment in which a run works on the same project and store as this server."""
+    # In the environment, because the address of a database may have a password, and arguments are public.
     return {
-        Files: files,
-        Grep: grep,
-        Resolver: Resolver(files),
-        Tree: Tree(files, grep),
-        Vectors: Vectors(),
-        Embeddings: embeddings,
+        "SHOPFLOOR_PROJECT": str(settings.project),
+        "SHOPFLOOR_DATA": str(settings.data),
+        "SHOPFLOOR_DATABASE": settings.database,
+        "SHOPFLOOR_WORKSPACE": settings.workspace,
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The workspace and its secrets, as the store keeps them."""
+
+    workspace: int
+    user_tokens: bytes
+    pages: bytes
+
+
+def _load_keys(store: Store, name: str) -> _Keys:
+    """Find or create the workspace with its secrets and its built-in agent."""
+    now = clock.now()
+
+    def load(connection: Connection) -> _Keys:
+        workspaces = Workspaces(connection)
+        workspace = workspaces.ensure(name, now)
+        credentials.ensure_local_agent(Agents(connection, workspace), now)
+        # `ensure` keeps the first value, so replicas that start at the same time agree on one key.
+        return _Keys(
+            workspace,
+            workspaces.ensure_secret(workspace, credentials.SIGNING_KEY, secrets.token_bytes(32), now),
+            workspaces.ensure_secret(workspace, page_sessions.SIGNING_KEY, secrets.token_bytes(32), now),
+        )
+
+    return store.write(load)
+
+
+def _build_embeddings(settings: Settings) -> Embeddings:
+    if settings.embeddings == "local":
+        return Local(settings.model_cache)
+    if settings.embeddings == "openai":
+        return OpenAI(settings.openai_base_url, settings.embeddings_key, settings.embeddings_model)
+    return Off()
+
+
+def _build_notifiers(settings: Settings) -> tuple[Notifier, ...]:
+    page_url = settings.public_url or f"http://{settings.host}:{settings.port}"
+    return tuple(Notifier(address, page_url, settings.smtp_url) for address in settings.notify)
+
+
+def _build_gateways(
+    settings: Settings,
+    store: Store,
+    keys: _Keys,
+    indexed_files: Callable[[], FileIndex],
+    notifiers: tuple[Notifier, ...],
+) -> Gateways:
+    files = Files(settings.project, settings.data, settings.secret_names)
+    issuer = Issuer(settings.issuer, settings.jwks_url) if settings.issuer and settings.jwks_url else None
+    return Gateways(
+        files=files,
+        grep=Grep(files),
+        import_resolver=ImportResolver(files),
+        user_tokens=UserTokens(keys.user_tokens, settings.audience, issuer),
+        metrics=Metrics(lambda: _read_gauges(store, keys.workspace, indexed_files())),
+        model_cache=ModelCache(settings.model_cache),
+        copies=Copies(partial(create_backup, store), partial(write_export_file, store), store.find_damage),
+        notifiers=notifiers,
+    )
+
+
+def _build_limits(settings: Settings) -> Limits:
+    further = tuple(role for role in settings.roles if role not in AGENT_TYPES)
+    return Limits(
+        silence=settings.agent_silence_seconds * SECOND,
+        user_token_lifetime=settings.user_token_days * DAY,
+        page_session_lifetime=settings.session_days * DAY,
+        agent_types=(*AGENT_TYPES, *further),
+        search_tokens=settings.search_tokens,
+        launches_runs=settings.launch_runs,
+        run_agents=tuple(agent.command for agent in KNOWN_AGENTS),
+        has_default_run_agent=settings.run.get("agent") is not None,
+    )
+
+
+def _build_retention_rules(settings: Settings) -> RetentionRules:
+    return RetentionRules(
+        log=settings.keep_log_days * DAY or None,
+        log_rows=settings.max_log_rows,
+        mail=settings.keep_mail_days * DAY or None,
+        transcripts=settings.keep_transcript_days * DAY or None,
+        events=settings.keep_event_days * DAY,
+        answers=settings.keep_answer_hours * HOUR,
+    )
+
+
+def _apply_roles(toolsets: dict[str, Toolset], settings: Settings) -> dict[str, Toolset]:
+    """Let the factory toolset know the roles of the settings."""
+    if not settings.roles or factory.toolset.name not in toolsets:
+        return toolsets
+    return {**toolsets, factory.toolset.name: factory.with_roles(settings.roles)}
+
+
 def check_profile(settings: Settings, toolsets: dict[str, Toolset]) -> None:
-    """Refuse a profile that names no toolset, or in which two names collide."""
+    """Refuse a profile that names an unknown toolset, or in which two tool names collide."""
     owner: dict[str, str] = {}
     for name in settings.profile:
         toolset = toolsets.get(name)
         if toolset is None or not toolset.served:
             served = ", ".join(other.name for other in toolsets.values() if other.served)
-            raise BadSettings(f"profile: '{name}' is not a toolset that can be served; there are {served}")
+            raise BadSettings(f"profile: unknown toolset '{name}'; expected any of {served}")
         for tool in toolset.tools:
             if tool in owner:
                 raise BadSettings(f"profile: '{owner[tool]}' and '{name}' both have a tool '{tool}'; serve one of them")
@@ -470,109 +306,32 @@ def check_profile(settings: Settings, toolsets: dict[str, Toolset]) -> None:
 
 
 def prepare_data_folder(settings: Settings) -> None:
-    """Make the data folder: for its owner only, and out of git's sight."""
+    """Create the data folder, readable by its owner only and ignored by git."""
     data = settings.data
     try:
+        # A folder that exists and has another name than ours may hold other things: `--data .` once hid a whole project
+        # from git. The files that we write are readable by their owner only, wherever they are.
+        is_ours = data.name == DATA_FOLDER or not data.exists()
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if stat.S_IMODE(data.stat().st_mode) & 0o077:
+        if is_ours:
             data.chmod(0o700)
-        ignore = data / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n")
+            ignore = data / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n")
     except OSError as error:
-        raise StartRefused(f"The data folder {data} cannot be used: {error.strerror or error}") from error
+        raise StartupError(f"The data folder {data} cannot be used: {error.strerror or error}") from error
     if not os.access(data, os.W_OK | os.X_OK):
-        raise StartRefused(f"The data folder {data} is not writable")
+        raise StartupError(f"The data folder {data} is not writable")
 
 
-def _gauges(works: Works) -> dict[str, float]:
-    waiting, dead = works.read(lambda work: work.outbox.backlog(), OPERATOR)
+def _read_gauges(store: Store, workspace: int, files: FileIndex) -> dict[str, float]:
+    waiting, dead = store.read(lambda connection: Outbox(connection, workspace).count_backlog())
     return {
-        **{f"store_{name}": value for name, value in works.store.gauges().items()},
+        **{f"store_{name}": value for name, value in store.gauges().items()},
         "deliveries_waiting": waiting,
         "deliveries_dead": dead,
-        **_index_gauges(works),
+        "index_files": files.total,
+        "index_files_pending": files.pending,
         "threads": threading.active_count(),
+        "log_lines_dropped": count_dropped_lines(),
     }
-
-
-def _index_gauges(works: Works) -> dict[str, float]:
-    tree: Tree = works.gateways[Tree]
-    return {"index_files": tree.total, "index_files_pending": len(tree.pending)}
-
-
-def _began(call: Call) -> None:
-    if _calls.isEnabledFor(logging.INFO):
-        _calls.info(
-            "call started",
-            extra={
-                "tool": call.name,
-                "toolset": call.toolset.name,
-                "parameters": call.context[:1000],
-                "door": call.door,
-                "session": call.session,
-                "reference": spell_reference(call.reference),
-            },
-        )
-
-
-def _ended(metrics: Metrics, call: Call, error: ShopfloorError | None) -> None:
-    duration = call.finished - call.started
-    name = _counted_as(call)
-    metrics.called(call.toolset.name, name, error.code if error else "ok", duration / SECOND)
-    slow_after = call.toolset.slow_after(call)
-    if slow_after is not None and duration > slow_after * SECOND:
-        metrics.was_slow(name)
-        _calls.warning("call was slow", extra={"tool": name, "ms": round(duration / 1000), "limit": slow_after * 1000})
-    if _calls.isEnabledFor(logging.INFO):
-        _calls.info(
-            "call ended",
-            extra={
-                "tool": call.name,
-                "toolset": call.toolset.name,
-                "caller": _calling(call),
-                "session": call.session,
-                "success": error is None,
-                "code": error.code if error else None,
-                "ms": round(duration / 1000, 2),
-                "size": call.size,
-                "reference": spell_reference(call.reference),
-            },
-        )
-
-
-def _traced(traces: Traces, call: Call, error: ShopfloorError | None) -> None:
-    name = _counted_as(call)
-    facts = {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": name,
-        "shopfloor.toolset": call.toolset.name,
-        "shopfloor.caller": _calling(call),
-        "shopfloor.door": call.door,
-        "shopfloor.reference": spell_reference(call.reference),
-        "shopfloor.retries": call.retries or None,
-        "error.type": error.code if error else None,
-    }
-    traces.span(f"execute_tool {name}", call.started, call.finished, call.trace, facts)
-
-
-def _calling(call: Call) -> str | None:
-    """As whom the call was made; nobody, when that was not found out."""
-    caller = call.caller or call.actor
-    return None if caller is None else caller.key
-
-
-def _counted_as(call: Call) -> str:
-    """The tool; names that callers made up are counted as one."""
-    return call.name if call.name in call.toolset.tools else "unknown"
-
-
-def _described(toolset: Toolset, tool: Tool, for_model: bool) -> Json:
-    schema = tool.schema
-    if for_model and toolset.caller_argument:
-        schema = {
-            **schema,
-            "properties": {k: v for k, v in schema["properties"].items() if k != toolset.caller_argument},
-            "required": [name for name in schema.get("required", []) if name != toolset.caller_argument],
-        }
-    return {"name": tool.name, "description": tool.description, "parameters": schema}

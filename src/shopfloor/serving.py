@@ -1,194 +1,213 @@
-"""Shopfloor: a floor with its doors, for host programs, the command line and the runner."""
+"""Shopfloor: the public Python API, for host programs, the command line and the runner.
+
+Every operation is a call of a tool, so it is checked and logged in the same way as over MCP or on the pages.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
 
-from shopfloor.app import Floor, build
-from shopfloor.domain.actors import OPERATOR, Agent, Kind, Person, Principal, Token
-from shopfloor.domain.times import DAY
-from shopfloor.errors import InvalidInput
-from shopfloor.repositories.work import Work
+from shopfloor.app import build
+from shopfloor.domain.principals import OPERATOR, Kind, Principal
+from shopfloor.engine import Engine
+from shopfloor.errors import AgentNotFound, InvalidInput, NotFound
 from shopfloor.settings import Settings
-from shopfloor.toolkit import Answer, Call, Credential, Json
-from shopfloor.usecases import agents, identity, people
-
-PAGE = 200
+from shopfloor.toolkit import CallResult, Credential, Json, ReportProgress, Request
 
 T = TypeVar("T")
 
 
 class Shopfloor:
-    """A floor in this process.
+    """A server in this process.
 
-    >>> with Shopfloor(Settings(project=".")) as floor:
-    ...     floor.call("factory", "mcp__agent__get_status", {})
+    >>> with Shopfloor(Settings(project=".")) as shopfloor:
+    ...     shopfloor.call("factory", "mcp__agent__get_status", {})
+
+    Inside a coroutine, it is opened with `async with`, and called with `await shopfloor.acall(…)`.
     """
 
     def __init__(
         self, settings: Settings | None = None, *, kind: str = "embedded", only: Principal | None = None
     ) -> None:
         self.settings = settings or Settings()
-        self.floor: Floor = build(self.settings, only=only)
+        self.engine: Engine = _run_off_loop(lambda: build(self.settings, only=only))
         self._kind = kind
-        self._open = False
 
     def __enter__(self) -> Self:
-        self.floor.start(self._kind)
-        self._open = True
+        self.engine.start(self._kind)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.engine.start, self._kind)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
+
     def close(self) -> None:
-        """End what runs, and close the store."""
-        self.floor.stop()
+        """Stop what runs in the background, and close the store."""
+        self.engine.stop()
 
     def call(self, toolset: str, tool: str, input: Json | None = None, caller: str | None = None) -> Any:
-        """The answer of a tool, or its refusal, in the toolset's own shape."""
+        """Call a tool and return its response, or its error, in the shape of the toolset.
+
+        The call is made as the operator, who may name an agent or a user to act as in `caller`.
+        """
         return self.answer(toolset, tool, input, caller).body
 
     def answer(
-        self, toolset: str, tool: str, input: Json | None = None, caller: str | None = None, *, door: str = "python"
-    ) -> Answer:
-        """The same with everything that came with it: the error, the notice, the reference."""
-        return self.floor.call(self._call(toolset, tool, input, caller, door))
+        self,
+        toolset: str,
+        tool: str,
+        input: Json | None = None,
+        caller: str | None = None,
+        *,
+        transport: str = "python",
+    ) -> CallResult:
+        """Call a tool and return the response with its error, notice and reference."""
+        return self.engine.call(self._request(toolset, tool, input, caller, transport))
 
     async def acall(self, toolset: str, tool: str, input: Json | None = None, caller: str | None = None) -> Any:
-        """The same from an event loop."""
-        return (await self.floor.acall(self._call(toolset, tool, input, caller, "python"))).body
+        """Call a tool from an event loop and return its response."""
+        return (await self.engine.acall(self._request(toolset, tool, input, caller, "python"))).body
 
-    def index(self, progress: Callable[[str, int, int], None], *, vectors: bool = True) -> Json:
-        """How far the index is, after everything was done that there was to do."""
-        return self.floor.indexer.catch_up(progress, vectors=vectors)
-
-    def read_file(self, path: str) -> str:
-        """The text of a file of the project, through the path gate; the path may be given whole."""
-        files = self.floor.files
-        return files.read(files.below(path)).data.decode(errors="replace")
-
-    def write_file(self, path: str, text: str) -> None:
-        """Put a text into a file of the project in the same way, whole or not at all."""
-        files = self.floor.files
-        files.write(files.below(path), text.encode(errors="surrogatepass"))
+    def refresh_index(self, progress: ReportProgress | None = None, *, embeddings: bool = True) -> Json:
+        """Bring the search index up to date and return its state; `progress` gets (done, total, stage)."""
+        return self.engine.call_desk("index_refresh", {"embeddings": embeddings}, "python", progress)
 
     def schemas(self, toolset: str, for_model: bool = False) -> list[Json]:
-        """The toolset's tools as function-calling models take them."""
-        if toolset not in self.floor.toolsets:
-            raise InvalidInput(f"There is no toolset '{toolset}'; there are {', '.join(self.floor.toolsets)}")
-        return self.floor.schemas(toolset, for_model)
+        """Return the toolset's tools as function-calling models take them."""
+        if toolset not in self.engine.toolsets:
+            raise InvalidInput(f"Unknown toolset '{toolset}'; expected one of {', '.join(self.engine.toolsets)}")
+        return self.engine.schemas(toolset, for_model)
 
-    def _call(self, toolset: str, tool: str, input: Json | None, caller: str | None, door: str) -> Call:
-        if toolset not in self.floor.toolsets:
-            raise InvalidInput(f"There is no toolset '{toolset}'; there are {', '.join(self.floor.toolsets)}")
-        return Call(
-            toolset=self.floor.toolsets[toolset],
-            name=tool,
-            input={} if input is None else input,
-            credential=Credential(trusted=OPERATOR),
-            door=door,
-            claim=caller,
-        )
+    def _request(self, toolset: str, tool: str, input: Json | None, caller: str | None, transport: str) -> Request:
+        credential = Credential(trusted=OPERATOR)
+        return self.engine.new_request(toolset, tool, {} if input is None else input, credential, transport, caller)
 
-    def hire(
-        self, name: str, type: str, supervisor: str | None = None, *, with_token: bool
-    ) -> tuple[Agent, str | None]:
-        """A new agent, and its token when one is wanted."""
+    def _desk(self, tool: str, **input: Any) -> Json:
+        given = {name: value for name, value in input.items() if value is not None}
+        return self.engine.call_desk(tool, given, "python")
 
-        def hired(work: Work) -> tuple[Agent, str | None]:
-            agent = agents.hire(work, name, type, self.floor.agent_types, supervisor)
-            return agent, identity.issue_for_agent(work, name)[1] if with_token else None
+    def _desk_pages(self, tool: str, key: str) -> Iterator[Json]:
+        cursor: str | None = None
+        while True:
+            page = self._desk(tool, limit=200, cursor=cursor)
+            yield from page[key]
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return
 
-        return self.floor.administer(hired)
+    def create_agent(
+        self, name: str, type: str = "WORKER", *, supervisor: str | None = None, issue_token: bool = True
+    ) -> Json:
+        """Create an agent and return it as `agent`, with its `token`, which is shown only here."""
+        return self._desk("agent_create", name=name, type=type, supervisor=supervisor, issueToken=issue_token)
 
-    def agent(self, name: str) -> Agent:
-        """One agent, also a retired one."""
-        return self.floor.look(lambda work: work.agents.get(name))
+    def get_agent(self, name: str) -> Json:
+        """Return one agent, even a retired one."""
+        agent: Json = self._desk("agent_show", name=name)["agent"]
+        return agent
 
-    def agents(self) -> Iterator[Agent]:
-        """All agents, by name."""
-        return _pages(lambda after: self.floor.look(lambda work: work.agents.page(PAGE, after)), lambda a: a.name)
+    def list_agents(self) -> Iterator[Json]:
+        """Yield all agents by name, including retired ones."""
+        return self._desk_pages("agent_list", "agents")
 
-    def retire(self, name: str) -> Agent:
-        """The agent, retired."""
-        return self.floor.administer(lambda work: agents.retire(work, name))
+    def retire_agent(self, name: str) -> Json:
+        """Retire an agent, revoke its tokens, and return it."""
+        agent: Json = self._desk("agent_retire", name=name)["agent"]
+        return agent
 
-    def crashed(self, name: str) -> Agent:
-        """The agent, whose process has ended without a stop reason; too often, and it pauses as failed."""
-        return self.floor.administer(lambda work: agents.crashed(work, name))
+    def report_crash(self, name: str) -> Json:
+        """Report that an agent's process ended unexpectedly, and return the agent."""
+        agent: Json = self._desk("agent_report_crash", name=name)["agent"]
+        return agent
 
-    def add_user(self, name: str) -> tuple[Person, str]:
-        """A new user, and a token."""
+    def add_user(self, name: str, *, role: str = "none") -> Json:
+        """Add a user with a desk role and return it as `user`, with its `token`, which is shown only here."""
+        return self._desk("user_add", name=name, role=role)
 
-        def added(work: Work) -> tuple[Person, str]:
-            return people.add(work, name), self._issue_for_user(work, name, None)[1]
+    def list_users(self) -> Iterator[Json]:
+        """Yield all users by name, including removed ones."""
+        return self._desk_pages("user_list", "users")
 
-        return self.floor.administer(added)
+    def set_desk_role(self, name: str, role: str) -> Json:
+        """Set the desk role of a user (viewer, editor or none), and return the user."""
+        user: Json = self._desk("user_set_role", name=name, role=role)["user"]
+        return user
 
-    def set_password(self, name: str, password: str) -> Person:
-        """The user, who signs in with this password from now on."""
-        hashed = people.hashed(password)
-        return self.floor.administer(lambda work: people.set_password(work, name, hashed))
+    def set_password(self, name: str, password: str) -> Json:
+        """Set the password of a user, and return the user."""
+        user: Json = self._desk("user_set_password", name=name, password=password)["user"]
+        return user
 
-    def remove_user(self, name: str) -> Person:
-        """The user, removed; added again within 30 days, the list is back."""
-        return self.floor.administer(lambda work: people.remove(work, name))
-
-    def user(self, name: str) -> Principal:
-        """One user, as a principal."""
-        return Principal(Kind.USER, self.floor.look(lambda work: work.people.get(name)).name)
-
-    def users(self) -> Iterator[Person]:
-        """All users, by name."""
-        return _pages(lambda after: self.floor.look(lambda work: work.people.page(PAGE, after)), lambda p: p.name)
+    def remove_user(self, name: str) -> Json:
+        """Remove a user and return it. Added again within 30 days, the user has the same list."""
+        user: Json = self._desk("user_remove", name=name)["user"]
+        return user
 
     def issue_token(
-        self, *, agent: str | None = None, user: str | None = None, lifetime: int | None = None
-    ) -> tuple[Token, str]:
-        """A new token for an agent or a user, and its text."""
+        self, *, agent: str | None = None, user: str | None = None, lifetime_seconds: int | None = None
+    ) -> Json:
+        """Issue a token for an agent or a user and return it as `issued`, with its text as `token`."""
+        return self._desk("token_issue", agent=agent, user=user, lifetimeSeconds=lifetime_seconds)
 
-        def issued(work: Work) -> tuple[Token, str]:
-            if user is not None:
-                return self._issue_for_user(work, user, lifetime)
-            expires_at = None if lifetime is None else work.now + lifetime
-            return identity.issue_for_agent(work, agent or "", expires_at)
+    def list_tokens(self) -> Iterator[Json]:
+        """Yield the tokens of agents and users by id, without their secrets."""
+        return self._desk_pages("token_list", "tokens")
 
-        return self.floor.administer(issued)
+    def revoke_token(self, id: str) -> Json:
+        """Revoke a token and return it."""
+        token: Json = self._desk("token_revoke", id=id)["revoked"]
+        return token
 
-    def _issue_for_user(self, work: Work, name: str, lifetime: int | None) -> tuple[Token, str]:
-        expires_at = work.now + (lifetime or self.settings.user_token_days * DAY)
-        return identity.issue_for_user(work, name, expires_at, self.floor.user_tokens)
+    def create_link(self, user: str | None = None) -> Json:
+        """Create a sign-in link for the operator or a user: its `token`, `expiresAt` and `serverUrl`."""
+        return self._desk("link_create", user=user)
 
-    def tokens(self) -> Iterator[Token]:
-        """All tokens of agents and users, by id."""
-        return _pages(lambda after: self.floor.look(lambda work: work.tokens.page(PAGE, after)), lambda t: t.id)
-
-    def revoke_token(self, id: str) -> Token:
-        """The token, revoked."""
-        return self.floor.administer(lambda work: identity.revoke(work, id))
-
-    def credential(self, name: str | None) -> Credential:
-        """The proof of this process itself that it acts as an agent or a user; without a name, as the operator."""
+    def get_credential(self, name: str | None) -> Credential:
+        """Return a credential of this process for the agent or user of that name; without a name, for the operator."""
         if name is None:
             return Credential(trusted=OPERATOR)
-        return Credential(trusted=self.floor.look(lambda work: identity.by_name(work, name)))
+        try:
+            agent = self.get_agent(name)
+            if agent["retiredAt"] is None:
+                return Credential(trusted=Principal(Kind.AGENT, agent["id"], agent["type"]))
+        except AgentNotFound:
+            pass
+        try:
+            user = self._desk("user_show", name=name)["user"]
+            if user["removedAt"] is None:
+                return Credential(trusted=Principal(Kind.USER, user["id"]))
+        except NotFound:
+            pass
+        raise NotFound(f"Agent or user '{name}' not found", name=name)
 
     @asynccontextmanager
     async def serving(self, port: int | None = None, host: str | None = None) -> AsyncIterator[str]:
-        """Serve HTTP inside a host program; gives the URL once it is listening."""
-        from shopfloor.transports import server  # noqa: PLC0415 - the doors take longer to load than all the rest
+        """Serve HTTP inside a host program; yield the URL once the server is listening."""
+        from shopfloor.transports import server  # noqa: PLC0415 - transports take longer to load than all the rest
 
         chosen = self.settings.port if port is None else port
-        async with server.embedded(self.floor, host or self.settings.host, chosen) as url:
+        async with server.serve_embedded(self.engine, host or self.settings.host, chosen) as url:
             yield url
 
 
-def _pages(page: Callable[[str], list[T]], key: Callable[[T], str]) -> Iterator[T]:
-    """All rows of a listing, page by page."""
-    after = ""
-    while rows := page(after):
-        yield from rows
-        after = key(rows[-1])
+def _run_off_loop(work: Callable[[], T]) -> T:
+    """Run it, on another thread if this one runs an event loop: the store refuses to wait on such a thread.
+
+    The loop is blocked meanwhile, for the 0.1 s that opening the store takes: a constructor cannot be awaited.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(work).result()

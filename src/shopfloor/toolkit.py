@@ -1,53 +1,42 @@
-"""The words that every toolset is written in: Tool, Toolset, Call, Answer.
+"""What toolsets are written in: Tool, Toolset, and the values of one call: Request, Context, CallResult.
 
-The signature of a tool is its schema. A toolset is a room of tools with one contract: how it spells
-arguments, as whom its callers act, who may call what, how it answers and how it refuses.
+The signature of a tool is its schema. A toolset is a group of tools that share one contract: how arguments are
+named, what kind of principal calls, who may call what, and how results and errors are rendered.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
-import math
 import re
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, Self
 from urllib.parse import unquote
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import Field
 from pydantic_core import to_json
 
-from shopfloor.domain.actors import Kind, Principal
-from shopfloor.domain.decisions import context_of
-from shopfloor.domain.masks import mask
-from shopfloor.domain.pages import PAGE, PAGE_LIMIT
-from shopfloor.domain.times import iso
+from shopfloor.domain.decisions import format_context, measure_json
+from shopfloor.domain.pagination import DEFAULT_PAGE_ROWS, MAX_PAGE_ROWS
+from shopfloor.domain.principals import Kind, Principal
+from shopfloor.domain.redaction import escape_unprintable, redact
+from shopfloor.domain.times import format_iso
 from shopfloor.errors import InvalidInput, ShopfloorError
+from shopfloor.signatures import ELICITED, RESUMED, Json, Signature, build_signature
 
-Json = dict[str, Any]
+__all__ = ["Json"]
 
-Limit = Annotated[int | None, Field(description=f"1-{PAGE_LIMIT}, default {PAGE}", ge=1, le=PAGE_LIMIT)]
-Cursor = Annotated[str | None, Field(description="nextCursor of the page before", max_length=200)]
-"""What every list takes."""
+Limit = Annotated[
+    int | None, Field(description=f"1-{MAX_PAGE_ROWS}, default {DEFAULT_PAGE_ROWS}", ge=1, le=MAX_PAGE_ROWS)
+]
+Cursor = Annotated[str | None, Field(description="The previous nextCursor", max_length=200)]
+"""The arguments of every list."""
 
-WAITED = "waited"
-"""The parameter of a tool that can wait: what it returned when it began to, or None."""
+ReportProgress = Callable[[float, float | None, str | None], None]
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
-_INTEGER_LIMIT = 2**63
-_PROBLEMS_NAMED = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """What a signature asks for."""
-
-    model: type[BaseModel]
-    schema: Json
-    parameters: Mapping[str, str]
-    optional: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -57,106 +46,137 @@ class Tool:
     name: str
     description: str
     run: Callable[..., Any]
-    make_form: Callable[[], Form]
-    """Called once, for the first who asks: a floor has many tools, and most programs use few of them."""
+    make_signature: Callable[[], Signature]
     read_only: bool
     destructive: bool
     idempotent: bool
     outside: bool
     waits: bool
     secret: bool
+    stores_input: bool = False
+    admin: bool = False
+    approval: bool = False
+    critical: bool = False
     listed: bool = True
+    elicits: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name as people read it: `mcp__mail__list_inbox` is "Mail: list inbox"."""
+        *noun, verb = self.name.removeprefix("mcp__").split("__")
+        words = re.sub("[_-]+", " ", ": ".join([*noun, verb]))
+        return words[:1].upper() + words[1:]
 
     @cached_property
-    def form(self) -> Form:
-        return self.make_form()
+    def signature(self) -> Signature:
+        """Build the signature on first use: a server has over a hundred tools, and most programs use a few."""
+        return self.make_signature()
 
     @property
     def schema(self) -> Json:
-        return self.form.schema
-
-    def validate(self, given: Any) -> Json:
-        """The arguments for `run`, or InvalidInput that names the argument and what is allowed."""
-        if not isinstance(given, Mapping):
-            raise InvalidInput("input must be an object", rule="object_type", field="input")
-        for name, value in given.items():
-            _refuse_unstorable(name, "input")
-            _refuse_unstorable(value, _presentable(str(name)))
-        form = self.form
-        present = {k: v for k, v in given.items() if v is not None or k not in form.optional}
-        try:
-            checked = form.model.model_validate(present)
-        except ValidationError as error:
-            raise _explained(error, form) from None
-        return {name: getattr(checked, name) for name in form.parameters}
+        return self.signature.schema
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Something to read at an address. Reading it is a call of a tool, whose arguments stand in the address."""
+    """A document with an address. Reading it calls a tool whose arguments are in the address."""
 
     uri: str
-    """`{name}` stands for an argument without slashes, `{+name}` for one that may have some."""
+    """`{name}` is an argument without slashes, `{+name}` one that may contain some."""
     name: str
     description: str
     tool: str
     text: Callable[[Any], str]
-    """What of the tool's answer is to be read."""
+    """Extract the document from the tool's result."""
     mime_type: str = "application/json"
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments that every address has."""
 
     @property
     def is_template(self) -> bool:
         return "{" in self.uri
 
-    def arguments(self, uri: str) -> Json | None:
-        """The arguments that an address gives, or None when it is not one of this resource."""
+    def parse_arguments(self, uri: str) -> Json | None:
+        """Return the arguments in `uri`, or None when it is not an address of this resource."""
         pieces = re.split(r"\{(\+?)(\w+)\}", self.uri)
         pattern = re.escape(pieces[0])
         for plus, name, after in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
             pattern += f"(?P<{name}>{'.+' if plus else '[^/]+'}){re.escape(after)}"
-        found = re.fullmatch(pattern, uri, re.DOTALL)
-        return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
+        match = re.fullmatch(pattern, uri, re.DOTALL)
+        if match is None:
+            return None
+        return {**self.fixed, **{name: unquote(value) for name, value in match.groupdict().items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A message that a person sends to the model by its name, such as a slash command of the client."""
+
+    name: str
+    title: str
+    description: str
+    tools: Sequence[str]
+    """The tools that it asks the model to use. Only a caller that may use all of them sees the prompt."""
+    text: Callable[[Mapping[str, str]], str]
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """Optional arguments and their descriptions."""
 
 
 class Toolset:
-    """A room of tools with one contract."""
+    """A group of tools that share one contract."""
 
     def __init__(
         self,
         name: str,
         *,
-        answer: Callable[[Any, Call], Any],
-        refuse: Callable[[ShopfloorError, Call], Any],
-        acts_as: Kind | None,
-        may: Callable[[Principal, str], bool],
-        words: Callable[[ShopfloorError, Call], str] = lambda error, _: error.message,
-        spelling: Callable[[str], str] = str,
+        principal_kind: Kind | None,
+        allows: Callable[[Principal, Tool], bool],
+        render_error: Callable[[ShopfloorError, Request, int], Any],
+        render_result: Callable[[Any, int], Any] = lambda value, _: value,
+        error_text: Callable[[ShopfloorError, Request], str] = lambda error, _: error.message,
+        argument_name: Callable[[str], str] = str,
         caller_argument: str | None = None,
         caller_description: str = "",
         served: bool = True,
-        instructions: str = "",
-        in_envelope: bool = False,
-        keeps_answers: bool = True,
-        summary: Callable[[Any], Json] | None = None,
-        slow_after: Callable[[Call], float | None] = lambda _: None,
+        instructions: Callable[[Principal], str] = lambda _: "",
+        narrow: Callable[[Principal, Tool], Mapping[str, Sequence[str]]] = lambda _, __: {},
+        enveloped: bool = False,
+        log_results: bool = True,
+        for_people: bool = False,
+        lists: Callable[[Principal, Tool], bool] = lambda _, __: True,
+        summarize: Callable[[Any], Json] | None = None,
+        time_budget: Callable[[Request], float | None] = lambda _: None,
         resources: Sequence[Resource] = (),
+        prompts: Sequence[Prompt] = (),
     ) -> None:
+        """Define the contract.
+
+        `render_result` and `render_error` get the time at which the call finished as their last argument.
+        `principal_kind` is what the operator acts as in this toolset. `enveloped` says that results already are in
+        the envelope of the factory contract. `time_budget` is the contract's longest time for a call, in seconds.
+        `instructions` returns what a model should know, for a caller that may use at least one of the tools.
+        `narrow` returns the values of an argument that a caller is shown, where it may not use all of them.
+        """
         self.name = name
-        self.answer = answer
-        self.refuse = refuse
-        self.acts_as = acts_as
-        self.may = may
-        self.words = words
-        self.spelling = spelling
+        self.principal_kind = principal_kind
+        self.allows = allows
+        self.render_error = render_error
+        self.render_result = render_result
+        self.error_text = error_text
+        self.argument_name = argument_name
         self.caller_argument = caller_argument
         self.caller_description = caller_description
         self.served = served and caller_argument is None
         self.instructions = instructions
-        self.in_envelope = in_envelope
-        self.keeps_answers = keeps_answers
-        self.summary = summary
-        self.slow_after = slow_after
+        self.narrow = narrow
+        self.enveloped = enveloped
+        self.log_results = log_results
+        self.for_people = for_people
+        self.lists = lists
+        self.summarize = summarize
+        self.time_budget = time_budget
         self.resources = resources
+        self.prompts = prompts
         self.tools: dict[str, Tool] = {}
 
     def tool(
@@ -168,138 +188,252 @@ class Toolset:
         idempotent: bool = False,
         outside: bool = False,
         secret: bool = False,
+        stores_input: bool = False,
+        admin: bool = False,
+        approval: bool = False,
+        critical: bool = False,
         listed: bool = True,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register the decorated function.
 
-        `outside` marks one that waits on more than the store, `secret` one whose answer is shown only once. One that
-        is not `listed` stands behind a resource, and is not shown among the tools.
+        `outside` marks a tool that waits on more than the store, `secret` one whose result is shown only once, `admin`
+        one for the operator alone, `approval` one that lets a driven agent do something, and `critical` one whose
+        failures always go to the operator. `stores_input` marks a tool that stores its arguments, so that the log has
+        only their size. A tool that is not `listed` can be called but is not in the tool list.
         """
 
         def register(run: Callable[..., Any]) -> Callable[..., Any]:
-            if not _TOOL_NAME.fullmatch(name) or any(_same(name, other) for other in self.tools):
-                raise ValueError(f"tool name {name!r} is taken, too long, or has other characters than A-Za-z0-9_-")
+            if not _TOOL_NAME.fullmatch(name) or any(_is_same_name(name, other) for other in self.tools):
+                raise ValueError(f"tool name {name!r} must be unique, at most 40 characters, and match [A-Za-z0-9_-]")
+            caller_field: dict[str, Any] = {}
+            if self.caller_argument is not None:
+                caller_field = {self.caller_argument: (Annotated[str, Field(description=self.caller_description)], ...)}
             self.tools[name] = Tool(
                 name=name,
                 description=inspect.cleandoc(run.__doc__ or ""),
                 run=run,
-                make_form=partial(self._form, name, run),
+                make_signature=partial(build_signature, name, run, self.argument_name, caller_field),
                 read_only=read_only,
                 destructive=destructive,
                 idempotent=idempotent or read_only,
                 outside=outside,
                 secret=secret,
-                waits=WAITED in inspect.signature(run).parameters,
+                stores_input=stores_input,
+                admin=admin,
+                approval=approval,
+                critical=critical,
+                # A tool that can wait says so by taking `resumed`; a flag beside it could contradict the function.
+                waits=RESUMED in inspect.signature(run).parameters,
                 listed=listed,
+                elicits=ELICITED in inspect.signature(run).parameters,
             )
             return run
 
         return register
 
-    def _form(self, name: str, run: Callable[..., Any]) -> Form:
-        model, parameters = _model(name, run, self.spelling, self._caller_field())
-        optional = (parameters[key] for key, info in model.model_fields.items() if not info.is_required())
-        return Form(model, _schema(model, closed=self.caller_argument is None), parameters, frozenset(optional))
-
-    def _caller_field(self) -> dict[str, Any]:
-        """The argument that names the caller: in every schema, checked by permit, handed to no tool."""
-        if self.caller_argument is None:
-            return {}
-        return {self.caller_argument: (Annotated[str, Field(description=self.caller_description)], ...)}
+    def with_rule(self, allows: Callable[[Principal, Tool], bool]) -> Self:
+        """Return the same toolset with another rule about who may call what."""
+        changed = copy.copy(self)
+        changed.allows = allows
+        return changed
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
-    """What a caller shows: a bearer token, or nothing. `trusted` is a door's own proof, made in this process."""
+class Credential(NamedTuple):
+    """What a caller presents: a bearer token, or nothing. `trusted` is a transport's own proof, made in this process.
+
+    Without a token, a caller on this machine is the operator of a server that needs no credential yet; one with
+    `remote` set never is. `attended` is false for a command that no person types: its standard input is not a terminal.
+    """
 
     token: str | None = None
     trusted: Principal | None = None
+    remote: bool = False
+    address: str = ""
+    attended: bool = True
+
+
+REMOTE_KEY = "shopfloor.remote"
+"""The key of an ASGI scope that says whether the request came from another machine. The gate sets it."""
+
+DISCONNECTED_KEY = "shopfloor.disconnected"
+"""The key of an ASGI scope that is set once the client has closed its connection. The server sets it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call as it arrives from a transport: nothing in it has been checked."""
+
+    toolset: Toolset
+    tool_name: str
+    input: Any
+    credential: Credential
+    transport: str
+    claimed_name: str | None = None
+    """The agent or user that the caller says it is (`agentId`)."""
+    idempotency_key: str | None = None
+    session: str | None = None
+    progress: ReportProgress | None = None
+    trace: Mapping[str, str] = field(default_factory=dict)
+    """The caller's span, as W3C Trace Context headers."""
+    is_abandoned: Callable[[], bool] = bool
+    """Whether the caller has gone away meanwhile, as far as the transport knows."""
+    envelope_error: ShopfloorError | None = None
+    """What the transport found wrong around the input. The validate step raises it, so that it is logged."""
+    elicit: Callable[[Elicitation], bool] | None = None
+    """Show a question to the person at the client. It returns True if the client gets it with the call's result."""
+    elicited: str | None = None
+    """The answer that came through the client, in a call that continues one that asked for it."""
+
+    def __post_init__(self) -> None:
+        # Both go into logs and error texts, and callers choose them freely.
+        # A caller may send a token as the name of a tool, and names are in logs, metrics and error texts.
+        if self.tool_name not in self.toolset.tools:
+            name = self.tool_name if _TOOL_NAME.fullmatch(self.tool_name) else escape_unprintable(self.tool_name)
+            object.__setattr__(self, "tool_name", redact(name))
+        if self.session is not None:
+            object.__setattr__(self, "session", redact(escape_unprintable(self.session)))
+
+    @property
+    def tool(self) -> Tool | None:
+        """The tool that was asked for, if the toolset has it."""
+        return self.toolset.tools.get(self.tool_name)
 
 
 @dataclass(slots=True)
-class Call:
-    """Who calls which tool of which toolset with what, once."""
+class CallRecord:
+    """What the log and the metrics say about one call. The steps of the pipeline report to it; none decides by it."""
 
-    toolset: Toolset
-    name: str
-    input: Any
-    credential: Credential
-    door: str
-    claim: str | None = None
-    key: str | None = None
-    session: str | None = None
-    progress: Callable[[float, float | None, str | None], None] | None = None
-    trace: Mapping[str, str] = field(default_factory=dict)
-    """The span that the call belongs to, in the words of W3C Trace Context."""
-    fault: ShopfloorError | None = None
-    """What the door found wrong around the call: said behind the log, as every refusal is."""
-    # Filled in on the way:
-    reference: int = 0
-    started: int = 0
+    reference: int
+    started_at: int
+    finished_at: int = 0
     actor: Principal | None = None
+    """Whom the credential belongs to."""
     caller: Principal | None = None
-    tool: Tool | None = None
-    arguments: Json = field(default_factory=dict)
+    """The principal that the call acts as."""
     logged: bool = False
-    opened: int | None = None
-    waited: Waiting | None = None
-    replayed: bool = False
+    open_entry_id: int | None = None
+    """The log row of the invocation, while the call waits or works outside the store."""
     retries: int = 0
+    replayed: bool = False
     notice: str | None = None
-    finished: int = 0
-    size: int | None = None
-    _context: str | None = None
+    result_size: int | None = None
+    _input: str | None = None
 
-    def __post_init__(self) -> None:
-        """What callers make up goes into logs and answers."""
-        if self.name not in self.toolset.tools:
-            self.name = mask(self.name if _TOOL_NAME.fullmatch(self.name) else _presentable(self.name))
-        if self.session is not None:
-            self.session = mask(_presentable(self.session))
+    def log_input(self, request: Request) -> str:
+        """Return the request's input as the log keeps it: redacted and bounded."""
+        if self._input is None:
+            stores_input = request.tool is not None and request.tool.stores_input
+            shown = {"size": measure_json(request.input)} if stores_input else request.input
+            self._input = format_context(shown)
+        return self._input
 
-    @property
-    def context(self) -> str:
-        """The input as the log keeps it."""
-        if self._context is None:
-            self._context = context_of(self.input)
-        return self._context
+
+class AuthenticatedRequest(NamedTuple):
+    """A request whose credential has been checked."""
+
+    request: Request
+    record: CallRecord
+    actor: Principal
+    resumed: Waiting | None
+
+
+class Context(NamedTuple):
+    """A call that may run: the caller is allowed to use the tool, and the arguments are valid."""
+
+    request: Request
+    record: CallRecord
+    caller: Principal
+    tool: Tool
+    arguments: Json
+    resumed: Waiting | None
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a tool returns that has nothing to say yet: it runs again when the topic stirs, or at the deadline."""
+    """Returned by a tool that has no result yet: it is run again when the topic is notified, or at the deadline."""
 
     topic: str
     until: int
     state: Any = None
+    elicitation: Elicitation | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What goes back to the door, in the toolset's own shape."""
+class Elicitation:
+    """A question that the person at the caller's client may answer there, while the call waits for the answer."""
+
+    message: str
+    options: tuple[str, ...]
+    topic: str
+    """What is notified when the question is answered elsewhere."""
+    until: int
+    """When the question lapses."""
+    arguments: Json
+    """The arguments of a call of the same tool that brings the answer, or waits on without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """A call that waits, and what has been recorded of it."""
+
+    waiting: Waiting
+    record: CallRecord
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What goes back to the transport: the body in the toolset's own shape, and the error if there was one."""
 
     body: Any
-    call: Call
+    request: Request
+    record: CallRecord
     error: ShopfloorError | None = None
 
     @property
     def text(self) -> str:
-        """The answer as a model reads it."""
-        return self.body if isinstance(self.body, str) else to_json(self.body, indent=1).decode()
+        """The body as a model reads it."""
+        return self.body if isinstance(self.body, str) else format_body(self.body)
 
 
-def envelope(data: Any, call: Call) -> Json:
-    """The envelope of the factory contract, in which /mcp/execute answers for every toolset."""
-    return {"success": True, "data": data, "timestamp": iso(call.finished)}
+# Indented JSON costs a model 24 to 59 % more tokens than compact JSON. A client that shows or cuts lines still needs
+# some, so a large body has one line for each key and for each object in a list.
+_ONE_LINE_CHARACTERS = 400
 
 
-def refusal_envelope(error: ShopfloorError, message: str, call: Call) -> Json:
-    """The same for a refusal, with the message in the words of the call's own toolset."""
-    return refusal(error, message, call.finished)
+def format_body(body: Any) -> str:
+    """Return JSON without spaces: in one line if it is short, and else with lines between keys and between objects."""
+    if not isinstance(body, dict):
+        return to_json(body).decode()
+    members = ",\n".join(f"{to_json(key).decode()}:{_format_value(value)}" for key, value in body.items())
+    # Each newline is one character that the short form does not have.
+    if len(members) + 2 - members.count("\n") <= _ONE_LINE_CHARACTERS:
+        return to_json(body).decode()
+    return "{\n" + members + "\n}"
 
 
-def refusal(error: ShopfloorError, message: str, at: int) -> Json:
-    """The same where there was no call yet."""
+def _format_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{to_json(key).decode()}:{_format_value(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list) and len(value) > 1 and isinstance(value[0], dict):
+        return "[\n" + ",\n".join(to_json(each).decode() for each in value) + "\n]"
+    return to_json(value).decode()
+
+
+def success_envelope(data: Any, at: int) -> Json:
+    """Return the envelope of the factory contract, which /mcp/execute uses for every toolset."""
+    return {"success": True, "data": data, "timestamp": format_iso(at)}
+
+
+def find_text(texts: Mapping[tuple[str, str], str], error: ShopfloorError) -> str | None:
+    """Return a contract's own text for invalid input, by field and rule; `*` in the table stands for any of them."""
+    if not isinstance(error, InvalidInput):
+        return None
+    field, rule = error.facts.get("field", ""), error.facts.get("rule", "")
+    return texts.get((field, rule)) or texts.get((field, "*")) or texts.get(("*", rule))
+
+
+def error_envelope(error: ShopfloorError, message: str, at: int) -> Json:
+    """Return the factory contract's envelope of an error, with the message in the toolset's own words."""
     details = {key: value for key, value in error.facts.items() if key not in ("given", "rule")}
     if message != error.message and "problems" not in details and error.code == InvalidInput.code:
         details["problem"] = error.message  # where a contract has one sentence for many mistakes
@@ -308,129 +442,27 @@ def refusal(error: ShopfloorError, message: str, at: int) -> Json:
     return {
         "success": False,
         "error": {"code": error.code, "message": message, "details": details},
-        "timestamp": iso(at),
+        "timestamp": format_iso(at),
     }
 
 
-def enveloped(answer: Answer) -> Json:
-    """An answer of any toolset in that envelope."""
-    call = answer.call
-    if call.toolset.in_envelope:
-        body: Json = answer.body
-    elif answer.error is None:
-        body = envelope(answer.body, call)
+def to_envelope(result: CallResult) -> Json:
+    """Put the result of any toolset into the factory contract's envelope."""
+    request, at = result.request, result.record.finished_at
+    if request.toolset.enveloped:
+        body: Json = result.body
+    elif result.error is None:
+        body = success_envelope(result.body, at)
     else:
-        body = refusal_envelope(answer.error, call.toolset.words(answer.error, call), call)
-    return body if call.notice is None else {**body, "notice": call.notice}
+        body = error_envelope(result.error, request.toolset.error_text(result.error, request), at)
+    return body if result.record.notice is None else {**body, "notice": result.record.notice}
 
 
-def camel(name: str) -> str:
-    """to_agent_id as toAgentId."""
+def to_camel(name: str) -> str:
+    """Turn to_agent_id into toAgentId."""
     head, *rest = name.split("_")
     return head + "".join(part.capitalize() for part in rest)
 
 
-def _presentable(name: str) -> str:
-    """A name that a caller made up, as the log can keep it and a refusal can say it; no tool is called that."""
-    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name[:100])
-    return shown if len(name) <= 100 else f"{shown}…"
-
-
-def _same(name: str, other: str) -> bool:
+def _is_same_name(name: str, other: str) -> bool:
     return name.replace("-", "_") == other.replace("-", "_")
-
-
-def _model(
-    name: str, run: Callable[..., Any], spelling: Callable[[str], str], caller: dict[str, Any]
-) -> tuple[type[BaseModel], dict[str, str]]:
-    hints = typing.get_type_hints(run, include_extras=True)
-    parameters = [p for p in list(inspect.signature(run).parameters.values())[1:] if p.name != WAITED]
-    fields: dict[str, Any] = {**caller}
-    for parameter in parameters:
-        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        fields[parameter.name] = (hints[parameter.name], default)
-    config = ConfigDict(extra="forbid", strict=True, alias_generator=spelling)
-    model = create_model(name, __config__=config, **fields)
-    return model, {parameter.name: spelling(parameter.name) for parameter in parameters}
-
-
-def _schema(model: type[BaseModel], *, closed: bool) -> Json:
-    """The JSON Schema that clients of every kind can read: one object, nothing referred to, no noise.
-
-    An open one does not say that further arguments are refused; they are, all the same.
-    """
-    whole = model.model_json_schema(by_alias=True)
-    definitions = whole.pop("$defs", {})
-    schema = _plain(whole, definitions)
-    schema.setdefault("properties", {})
-    if not closed:
-        schema.pop("additionalProperties", None)
-    return typing.cast(Json, schema)
-
-
-def _plain(node: Any, definitions: Json) -> Any:
-    if isinstance(node, list):
-        return [_plain(item, definitions) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        target = definitions[node["$ref"].rsplit("/", 1)[-1]]
-        return _plain({**target, **{k: v for k, v in node.items() if k != "$ref"}}, definitions)
-    if "anyOf" in node:
-        options = [option for option in node["anyOf"] if option != {"type": "null"}]
-        if len(options) == 1:
-            rest = {k: v for k, v in node.items() if k != "anyOf"}
-            return _plain({**options[0], **rest}, definitions)
-    plain = {}
-    for key, value in node.items():
-        if (key == "title" and isinstance(value, str)) or (key == "default" and value is None):
-            continue
-        if key == "properties":
-            plain[key] = {name: _plain(child, definitions) for name, child in value.items()}
-        else:
-            plain[key] = _plain(value, definitions)
-    return plain
-
-
-def _refuse_unstorable(value: Any, field: str, depth: int = 0) -> None:
-    """Text with NUL or half a character, and integers beyond 64 bits, cannot be kept byte for byte."""
-    if isinstance(value, str):
-        if "\x00" in value:
-            raise InvalidInput("Text must not contain the NUL character (\\u0000)", field=field, rule="nul_character")
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise InvalidInput("Text must not contain half a surrogate pair", field=field, rule="surrogate") from None
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise InvalidInput("Numbers must be finite", field=field, rule="finite_number")
-    elif isinstance(value, int) and not -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
-        raise InvalidInput("Integers must fit into 64 bits", field=field, rule="int_range")
-    elif isinstance(value, Mapping | list):
-        if depth >= 63:
-            raise InvalidInput("Input must not nest deeper than 64 levels", field=field, rule="depth")
-        for item in value:
-            _refuse_unstorable(item, field, depth + 1)
-        for item in value.values() if isinstance(value, Mapping) else ():
-            _refuse_unstorable(item, field, depth + 1)
-
-
-def _explained(error: ValidationError, form: Form) -> InvalidInput:
-    found = error.errors(include_url=False, include_context=True)
-    problems = [_problem(item, form) for item in found[:_PROBLEMS_NAMED]]
-    first = problems[0]
-    message = "; ".join(problem["problem"] for problem in problems)
-    given = found[0].get("input")
-    return InvalidInput(message, field=first["field"], rule=first["rule"], given=given, problems=problems)
-
-
-def _problem(item: Any, form: Form) -> Json:
-    where = _presentable(".".join(str(part) for part in item["loc"]) or "input")
-    rule = item["type"]
-    if rule == "extra_forbidden":
-        allowed = ", ".join(form.schema["properties"]) or "none"
-        text = f"Unknown argument '{where}'; allowed: {allowed}"
-    elif rule == "missing":
-        text = f"'{where}' is required"
-    else:
-        text = f"'{where}': {item['msg'][:1].lower()}{item['msg'][1:]}".replace(" after validation", "")
-    return {"field": where, "rule": rule, "problem": text}

@@ -1,48 +1,55 @@
-"""escalate: what is not the caller's mistake reaches somebody in charge, and never itself."""
+"""escalate: report what is not the caller's mistake to the agent's supervisor or the operator."""
 
 from __future__ import annotations
 
 import logging
 import traceback
 from collections.abc import Callable
+from typing import Any
 
-from shopfloor.domain.masks import mask
+from shopfloor.domain.redaction import redact
 from shopfloor.errors import ShopfloorError
-from shopfloor.pipeline import Next, Step
-from shopfloor.repositories.work import Works
-from shopfloor.toolkit import Answer, Call
+from shopfloor.repositories.uow import Database
+from shopfloor.toolkit import Context
 from shopfloor.usecases import escalations
 
 _log = logging.getLogger("shopfloor.calls")
 
 
-def escalate(works: Works, counted: Callable[[str], None]) -> Step:
-    """The step that writes an escalation for INTERNAL_ERROR and for TRANSIENT_ERROR that outlived its retries."""
+def escalate(
+    next: Callable[[Context], Any], database: Database, count: Callable[[str], None]
+) -> Callable[[Context], Any]:
+    """Write an escalation for INTERNAL_ERROR, and for TRANSIENT_ERROR that outlived its retries."""
 
-    def step(call: Call, next: Next) -> Answer:
+    def step(context: Context) -> Any:
         try:
-            return next(call)  # type: ignore[no-any-return]
+            return next(context)
         except Exception as error:
-            if not (isinstance(error, ShopfloorError) and error.refusal):
-                counted(call.name)
-                _escalate(works, call, error)
+            if not (isinstance(error, ShopfloorError) and error.is_rejection):
+                count(context.tool.name)
+                _write_escalation(database, context, error)
             raise
 
     return step
 
 
-def _escalate(works: Works, call: Call, error: Exception) -> None:
-    assert call.caller is not None
-    subject = call.caller.key
+def _write_escalation(database: Database, context: Context, error: Exception) -> None:
     code = error.code if isinstance(error, ShopfloorError) else ShopfloorError.code
-    stack = mask("".join(traceback.format_exception(error)))
+    # A stack has the values of arguments in its messages, and this text is mailed.
+    stack = redact("".join(traceback.format_exception(error)))
     try:
-        works.write(
-            lambda work: escalations.escalate(
-                work, subject=subject, tool=call.name, code=code, message=mask(str(error)), stack=stack
+        database.write(
+            lambda uow: escalations.escalate(
+                uow,
+                subject=context.caller.key,
+                tool=context.tool.name,
+                code=code,
+                message=redact(str(error)),
+                stack=stack,
+                critical=context.tool.critical,
             ),
-            call.caller,
-            call.reference,
+            context.caller,
+            context.record.reference,
         )
-    except ShopfloorError as unwritable:
-        _log.error("an escalation cannot be written: %s", unwritable, extra={"tool": call.name})
+    except ShopfloorError as write_error:  # an escalation never escalates itself
+        _log.error("cannot write an escalation: %s", write_error, extra={"tool": context.tool.name})

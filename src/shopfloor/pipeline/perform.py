@@ -1,40 +1,50 @@
-"""perform: the last step. It opens the work, runs the tool, and writes the rows of the log with it.
+"""perform: the last step. Open the unit of work, run the tool, and write the log rows with it.
 
 A tool that only touches the store is one transaction: invocation, effect, events, result, one commit.
-A tool that refuses is rolled back to where it began; its rows in the log stay.
-A tool that only reads has its rows written by the next commit. A tool that waits on the outside, or for
-something to happen, leaves an open invocation first, so that a crash can be told from silence.
+A tool that rejects the call is rolled back to a savepoint; its rows in the log stay.
+A tool that only reads uses a snapshot; its rows join the next commit. A tool that waits on the outside, or for an
+event, leaves an open invocation row first, so that the log shows
+a call that a crash cut off.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from shopfloor.domain.actors import Kind, Principal
-from shopfloor.domain.decisions import spell_reference
-from shopfloor.domain.masks import mask
-from shopfloor.domain.times import SECOND
-from shopfloor.errors import KeyReused, Refused
-from shopfloor.pipeline.record import result_context, write_error, write_invocation, write_result
-from shopfloor.repositories.work import Outside, Work, Works
-from shopfloor.toolkit import Call, Waiting
+from shopfloor.domain.decisions import format_reference
+from shopfloor.domain.principals import Kind
+from shopfloor.domain.redaction import redact
+from shopfloor.domain.times import DAY, MINUTE, SECOND
+from shopfloor.errors import ClientError, IdempotencyKeyReused
+from shopfloor.pipeline.record import log_result, write_error, write_invocation, write_result
+from shopfloor.repositories.uow import Database, UnitOfWork
+from shopfloor.search.index import SearchIndex
+from shopfloor.toolkit import Context, Waiting
+from shopfloor.usecases.external import ExternalContext
 
-SEEN_EVERY = 5 * SECOND
-"""How often the presence of an agent is written down while it calls and calls."""
+TOUCH_INTERVAL = 5 * SECOND
+"""How often an agent's last activity is written while it keeps calling."""
+AUTOMATIC_KEY_AGE = DAY - 10 * MINUTE
+"""Keys are kept for a day. Of every write of a busy server that would be millions."""
+
+
+# Two replicas may give two calls of one millisecond the same reference.
+_PROCESS_KEY = secrets.token_hex(8)
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
-    """A refusal that is already in the log."""
+class _Rejection:
+    """An error that is already in the log."""
 
-    error: Refused
+    error: ClientError
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,168 +52,226 @@ class _Pending:
     """A call that waits, and its open row in the log."""
 
     waiting: Waiting
-    opened: int | None
+    entry_id: int | None
 
 
 @dataclass(slots=True)
 class Perform:
-    """The step behind all others. `notice` is what else an agent should know, in one line."""
+    """The innermost step. `notice` returns a line for the agent beside the result, such as its unread mail."""
 
-    works: Works
-    clock: Callable[[], int]
-    notice: Callable[[Work], str | None]
-    seen: dict[str, int] = field(default_factory=dict)
+    database: Database
+    search: SearchIndex
+    notice: Callable[[UnitOfWork], str | None]
+    _touched_at: dict[str, int] = field(default_factory=dict)
 
-    def __call__(self, call: Call) -> Any:
-        assert call.tool is not None and call.caller is not None
-        if call.tool.outside:
-            return self._outside(call, call.caller)
-        if call.tool.read_only and not call.tool.waits:
-            return self._read(call, call.caller)
-        return self._write(call, call.caller)
+    def __call__(self, context: Context) -> Any:
+        if context.tool.outside:
+            return self._run_outside(context)
+        if context.tool.read_only and not context.tool.waits:
+            return self._read(context)
+        return self._write(context)
 
-    def _write(self, call: Call, caller: Principal) -> Any:
-        key = call.key or (spell_reference(call.reference) if self.works.store.commit_may_be_unknown else None)
-        outcome = self.works.write(partial(self._attempt, call, key), caller, call.reference)
+    def _write(self, context: Context) -> Any:
+        record = context.record
+        key = context.request.idempotency_key
+        # On PostgreSQL a connection can be lost between COMMIT and its answer. SQLite always knows the outcome,
+        # so it pays nothing for this.
+        # Nor does a tool that waits and then only reads.
+        is_automatic = key is None and not context.tool.read_only and self.database.store.commit_may_be_unknown
+        if is_automatic:
+            # So that a retry after a lost COMMIT finds its own result. References are unique in their process only.
+            key = f"{_PROCESS_KEY}:{format_reference(record.reference)}"
+        # No other call has the key, so the first attempt need not claim it before it works.
+        claim = not (is_automatic and record.retries == 0 and not context.tool.waits)
+        attempt = partial(self._attempt, context, key, claim)
+        outcome, deferred = self.database.write(attempt, context.caller, record.reference)
+        if deferred:
+            # After the commit: on PostgreSQL concurrent calls of one agent would abort each other on these rows. Of 64
+            # callers, 8 as the agent that all write to, 7 of 100 calls ran twice.
+            self.database.later(lambda uow: _run_all(deferred, uow), context.caller, record.reference)
         if isinstance(outcome, _Pending):
-            call.opened, call.waited = outcome.opened, outcome.waiting
+            record.open_entry_id = outcome.entry_id
             return outcome.waiting
-        call.logged = True
-        if isinstance(outcome, _Refusal):
+        record.logged = True
+        if isinstance(outcome, _Rejection):
             raise outcome.error
         return outcome
 
-    def _attempt(self, call: Call, key: str | None, work: Work) -> Any:
-        opened = write_invocation(work, call)
-        self._was_here(work)
+    def _attempt(
+        self, context: Context, key: str | None, claim: bool, uow: UnitOfWork
+    ) -> tuple[Any, list[Callable[[UnitOfWork], None]]]:
+        """Run the tool with its log rows, and return its outcome and what it deferred."""
+        request, record = context.request, context.record
+        entry_id = write_invocation(uow, request, record, needs_id=context.tool.waits)
+        self._touch_agent(uow)
         try:
-            with work.savepoint():
-                value = _once(call, key, work) if key else _run(call, work)
-        except Refused as error:
-            write_error(work, call, error, work.now)
-            self._finish(call, work)
-            return _Refusal(error)
-        if isinstance(value, Waiting):
-            if opened is not None:
-                work.decisions.leave_open(opened, work.process)
-            return _Pending(value, opened or call.opened)
-        write_result(work, call, result_context(call, value), work.now)
-        self._finish(call, work)
-        return value
-
-    def _finish(self, call: Call, work: Work) -> None:
-        """What belongs to every answer: the notice, what follows from it, and which task the rows are about."""
-        self._notify(call, work)
-        _follow(call, work, work)
-
-    def _read(self, call: Call, caller: Principal) -> Any:
-        def reading(work: Work) -> tuple[Any, Work]:
-            value = _run(call, work)
-            self._notify(call, work)
-            return value, work
-
-        value, seen = self.works.read(reading, caller, call.reference)
-        context, now = result_context(call, value), self.clock()
-
-        def rows(work: Work) -> None:
-            write_invocation(work, call)
-            self._was_here(work)
-            write_result(work, call, context, now)
-            _follow(call, seen, work)
-
-        self.works.later(rows, caller, call.reference)
-        call.logged = True
-        return value
-
-    def _outside(self, call: Call, caller: Principal) -> Any:
-        """Invocation first, result after: in between the tool opens work of its own."""
-        assert call.tool is not None
-        key = None if call.tool.read_only else call.key
-
-        def invocation(work: Work) -> tuple[int | None, str | None]:
-            self._was_here(work)
-            return write_invocation(work, call, open=True), None if key is None else _answered(call, key, work)
-
-        call.opened, first = self.works.write(invocation, caller, call.reference)
-        call.replayed = first is not None
-        if first is not None:
-            value = from_json(first)
+            # A rejected call must leave no effect but still have its log rows, in one transaction.
+            with uow.savepoint():
+                value = self._run(context, key, claim, uow)
+        except ClientError as error:
+            write_error(uow, request, record, error, uow.now)
+            value = _Rejection(error)
         else:
-            value = call.tool.run(Outside(self.works, caller, call.reference, call.progress), **call.arguments)
-        seen = self.works.read(partial(self._notify, call), caller, call.reference)
-        context, now = result_context(call, value), self.clock()
+            if isinstance(value, Waiting):
+                if entry_id is not None:
+                    uow.decisions.mark_open(entry_id, uow.process)
+                return _Pending(value, entry_id or record.open_entry_id), []
+            write_result(uow, request, record, log_result(context, value), uow.now)
+        self._set_notice(context, uow)
+        _set_task(context, uow, uow)
+        # SQLite has one writer, so nothing can conflict: a commit of their own would only cost a tenth of a mail more.
+        if self.database.store.engine == "sqlite":
+            _run_all(uow.deferred, uow)
+            return value, []
+        return value, uow.deferred
 
-        def rows(work: Work) -> None:
-            write_result(work, call, context, now)
-            _follow(call, seen, work)
-            if key is not None and not call.replayed and work.answers.claim(key, _digest(call), now) is None:
-                work.answers.keep(key, to_json(value).decode())
-
-        self.works.later(rows, caller, call.reference)
-        call.logged = True
+    def _run(self, context: Context, key: str | None, claim: bool, uow: UnitOfWork) -> Any:
+        if key is None:
+            return _run_tool(context, uow, context.resumed)
+        if claim:
+            return _run_idempotent(context, key, uow)
+        value = _run_tool(context, uow, None)
+        # Only this call's own retry asks for it, within seconds. It is dated back so that it is purged after minutes.
+        stored_at = uow.now - AUTOMATIC_KEY_AGE
+        uow.idempotency.add_answer(key, _digest(context), _format_answer(context, value), stored_at)
         return value
 
-    def _was_here(self, work: Work) -> None:
-        """Write down that the calling agent is alive; its leases hang on it."""
-        agent = work.actor
-        if agent.kind is Kind.AGENT and work.now - self.seen.get(agent.name, 0) >= SEEN_EVERY:
-            work.agents.touch(agent.name, work.now)
-            self.seen[agent.name] = work.now
+    def _read(self, context: Context) -> Any:
+        request, record = context.request, context.record
 
-    def _notify(self, call: Call, work: Work) -> Work:
-        if work.actor.kind is Kind.AGENT:
-            call.notice = self.notice(work)
-        return work
+        def run(uow: UnitOfWork) -> tuple[Any, UnitOfWork]:
+            value = _run_tool(context, uow, None)
+            self._set_notice(context, uow)
+            return value, uow
+
+        value, snapshot = self.database.read(run, context.caller, record.reference)
+        text, now = log_result(context, value), self.database.clock()
+
+        def write_rows(uow: UnitOfWork) -> None:
+            write_invocation(uow, request, record)
+            self._touch_agent(uow)
+            write_result(uow, request, record, text, now)
+            _set_task(context, snapshot, uow)
+            _run_all(snapshot.deferred, uow)
+
+        # A read is answered before its rows are durable. They share the next commit, so that a read costs no fsync.
+        self.database.later(write_rows, context.caller, record.reference)
+        record.logged = True
+        return value
+
+    def _run_outside(self, context: Context) -> Any:
+        """Write the invocation, run the tool, write the result; the tool opens units of work of its own."""
+        request, record, caller = context.request, context.record, context.caller
+        key = None if context.tool.read_only else request.idempotency_key
+
+        def begin(uow: UnitOfWork) -> tuple[int | None, str | None]:
+            self._touch_agent(uow)
+            entry_id = write_invocation(uow, request, record, needs_id=True, open=True)
+            return entry_id, None if key is None else _find_stored_result(context, key, uow)
+
+        entry_id, stored = self.database.write(begin, caller, record.reference)
+        # A retry wrote no row of its own: the row of the first attempt is still the open one.
+        record.open_entry_id = entry_id or record.open_entry_id
+        record.replayed = stored is not None
+        if stored is not None:
+            value = from_json(stored)
+        else:
+            external = ExternalContext(
+                self.database,
+                self.search,
+                caller,
+                record.reference,
+                report=request.progress,
+                is_abandoned=request.is_abandoned,
+                client_session=request.session,
+                read_only=context.tool.read_only,
+            )
+            value = context.tool.run(external, **context.arguments)
+        # The tool ran outside a transaction, so the notice needs a snapshot of its own.
+        snapshot = self.database.read(partial(self._set_notice, context), caller, record.reference)
+        text, now = log_result(context, value), self.database.clock()
+
+        def write_rows(uow: UnitOfWork) -> None:
+            write_result(uow, request, record, text, now)
+            _set_task(context, snapshot, uow)
+            _run_all(snapshot.deferred, uow)
+            if key is not None and not record.replayed and uow.idempotency.claim(key, _digest(context), now) is None:
+                uow.idempotency.store_answer(key, to_json(value).decode())
+
+        self.database.later(write_rows, caller, record.reference)
+        record.logged = True
+        return value
+
+    def _touch_agent(self, uow: UnitOfWork) -> None:
+        """Record that the calling agent is alive: its leases depend on it."""
+        agent = uow.actor
+        # At most every five seconds: otherwise every read would update a row.
+        if agent.kind is Kind.AGENT and uow.now - self._touched_at.get(agent.name, 0) >= TOUCH_INTERVAL:
+            uow.agents.touch(agent.name, uow.now)
+            self._touched_at[agent.name] = uow.now
+
+    def _set_notice(self, context: Context, uow: UnitOfWork) -> UnitOfWork:
+        if uow.actor.kind is Kind.AGENT:
+            context.record.notice = self.notice(uow)
+        return uow
 
 
-def _follow(call: Call, seen: Work, work: Work) -> None:
-    """Do in this work what followed from one that only read."""
-    for deed in seen.deeds:
-        deed(work)
-    if seen.task is not None:
-        work.decisions.concern(call.reference, seen.task)
+def _run_all(deferred: Sequence[Callable[[UnitOfWork], None]], uow: UnitOfWork) -> None:
+    for operation in deferred:
+        operation(uow)
 
 
-def _run(call: Call, work: Work) -> Any:
-    assert call.tool is not None
-    if call.tool.waits:
-        return call.tool.run(work, **call.arguments, waited=call.waited)
-    return call.tool.run(work, **call.arguments)
+def _set_task(context: Context, source: UnitOfWork, uow: UnitOfWork) -> None:
+    """Name the task of the call, as the tool found it in `source`, in its log rows."""
+    if source.task is not None:
+        uow.decisions.set_task(context.record.reference, source.task)
 
 
-def _once(call: Call, key: str, work: Work) -> Any:
-    """The first answer to this key, given now or then; who asks again for one that waits, waits with it."""
-    digest = _digest(call)
-    kept = work.answers.claim(key, digest, work.now)
-    if kept is not None and kept.digest != digest:
-        raise KeyReused
-    if kept is not None and kept.answer is not None:
-        call.replayed = call.waited is None
-        return from_json(kept.answer)
-    if kept is not None and kept.waiting is not None and call.waited is None:
-        call.waited = Waiting(*from_json(kept.waiting))
-    value = _run(call, work)
+def _run_tool(context: Context, uow: UnitOfWork, resumed: Waiting | None) -> Any:
+    arguments = context.arguments
+    if context.tool.waits:
+        arguments = {**arguments, "resumed": resumed}
+    if context.tool.elicits:
+        arguments = {**arguments, "elicited": context.request.elicited}
+    return context.tool.run(uow, **arguments)
+
+
+def _run_idempotent(context: Context, key: str, uow: UnitOfWork) -> Any:
+    """Run the tool at most once per idempotency key. A repeated call of one that still waits waits with it."""
+    digest, resumed = _digest(context), context.resumed
+    # The claim is a row with a unique key, so of two concurrent calls one waits for the other to commit.
+    stored = uow.idempotency.claim(key, digest, uow.now)
+    if stored is not None and stored.digest != digest:
+        raise IdempotencyKeyReused
+    if stored is not None and stored.answer is not None:
+        context.record.replayed = resumed is None
+        return from_json(stored.answer)
+    if stored is not None and stored.waiting is not None and resumed is None:
+        resumed = Waiting(*from_json(stored.waiting))
+    value = _run_tool(context, uow, resumed)
     if isinstance(value, Waiting):
-        work.answers.keep_waiting(key, to_json([value.topic, value.until, value.state]).decode())
+        uow.idempotency.store_waiting(key, to_json([value.topic, value.until, value.state]).decode())
     else:
-        kept_answer = to_json(value).decode()
-        work.answers.keep(key, mask(kept_answer) if call.tool is not None and call.tool.secret else kept_answer)
+        uow.idempotency.store_answer(key, _format_answer(context, value))
     return value
 
 
-def _answered(call: Call, key: str, work: Work) -> str | None:
-    """The first answer to this key, if there is one; what was never answered may be done again."""
-    kept = work.answers.find(key)
-    if kept is not None and kept.digest != _digest(call):
-        raise KeyReused
-    return None if kept is None else kept.answer
+def _format_answer(context: Context, value: Any) -> str:
+    text = to_json(value).decode()
+    # A token is shown once. A replay returns it redacted, so that the table never holds a usable secret.
+    return redact(text) if context.tool.secret else text
 
 
-def _digest(call: Call) -> bytes:
-    """What a key stands for: the call as the tool sees it, to which an explicit null is nothing."""
-    given = {name: value for name, value in call.input.items() if value is not None}
-    return hashlib.sha256(to_json([call.toolset.name, call.name, _sorted(given)], fallback=str)).digest()
+def _find_stored_result(context: Context, key: str, uow: UnitOfWork) -> str | None:
+    stored = uow.idempotency.find(key)
+    if stored is not None and stored.digest != _digest(context):
+        raise IdempotencyKeyReused
+    return None if stored is None else stored.answer
 
 
-def _sorted(value: Any) -> Any:
-    return json.loads(json.dumps(value, sort_keys=True, default=str))
+def _digest(context: Context) -> bytes:
+    """Return the digest of what an idempotency key stands for; an explicit null counts as absent."""
+    given = {name: value for name, value in context.request.input.items() if value is not None}
+    # Sorted, because a client may serialise the same arguments in another order when it retries.
+    in_order = json.loads(json.dumps(given, sort_keys=True, default=str))
+    return hashlib.sha256(to_json([context.request.toolset.name, context.tool.name, in_order], fallback=str)).digest()

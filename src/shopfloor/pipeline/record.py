@@ -1,7 +1,7 @@
-"""record: no call without its rows in the log, refused ones included.
+"""record: every call has its rows in the log, rejected ones included.
 
-A call that writes carries its rows in its own transaction (see perform). What was not logged there is
-logged here: the invocation and the error, in one small transaction.
+A call that writes carries its rows in its own transaction (see perform). What was not logged there is logged here:
+the invocation and the error, in one small transaction.
 """
 
 from __future__ import annotations
@@ -9,98 +9,135 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
-from shopfloor.domain.actors import OPERATOR
-from shopfloor.domain.decisions import AUTOMATIC, context_of, size_of, sized_context
-from shopfloor.domain.masks import mask
-from shopfloor.errors import ShopfloorError
-from shopfloor.pipeline import Next, Step
-from shopfloor.repositories.work import Work, Works
-from shopfloor.toolkit import Answer, Call
+from shopfloor.domain.decisions import (
+    AUTOMATIC,
+    NewEntry,
+    format_context,
+    format_read_result,
+    format_sized_context,
+    measure_json,
+)
+from shopfloor.domain.principals import OPERATOR
+from shopfloor.domain.redaction import redact
+from shopfloor.errors import ShopfloorError, Unavailable
+from shopfloor.repositories.uow import Database, UnitOfWork
+from shopfloor.toolkit import AuthenticatedRequest, CallRecord, Context, Request
 
 _log = logging.getLogger("shopfloor.calls")
 
 
-def record(works: Works, clock: Callable[[], int]) -> Step:
-    """The step that sees to it that a failed call is in the log."""
+def record(next: Callable[[AuthenticatedRequest], Any], database: Database) -> Callable[[AuthenticatedRequest], Any]:
+    """Log failed calls that have not been logged further in."""
 
-    def step(call: Call, next: Next) -> Answer:
+    def step(call: AuthenticatedRequest) -> Any:
         try:
-            return next(call)  # type: ignore[no-any-return]
+            return next(call)
         except Exception as error:
-            if not call.logged:
-                _record_failure(works, call, error, clock())
+            if not call.record.logged:
+                _log_failure(database, call, error)
             raise
 
     return step
 
 
-def _record_failure(works: Works, call: Call, error: Exception, now: int) -> None:
-    def rows(work: Work) -> None:
-        write_invocation(work, call)
-        write_error(work, call, error, now)
+def _log_failure(database: Database, call: AuthenticatedRequest, error: Exception) -> None:
+    request, record, now = call.request, call.record, database.clock()
+
+    def write_rows(uow: UnitOfWork) -> None:
+        # Both rows in one transaction: a reader of the log never sees a failure without its call.
+        write_invocation(uow, request, record)
+        write_error(uow, request, record, error, now)
 
     try:
-        works.write(rows, call.caller or call.actor or OPERATOR, call.reference)
-        call.logged = True
-    except ShopfloorError as unwritable:
-        _log.error("the log cannot be written: %s", unwritable, extra={"tool": call.name})
+        try:
+            database.write(write_rows, record.caller or call.actor, record.reference)
+        except Unavailable:
+            # The invocation of an outside tool is already stored: without an end, it would stay open as long as this
+            # process lives. Its rows wait until the store is back.
+            database.later(write_rows, record.caller or call.actor, record.reference)
+        record.logged = True
+    # The caller gets the original error. That the log could not be written goes to the operator's log.
+    except ShopfloorError as write_error_:
+        _log.error("cannot write the log: %s", write_error_, extra={"tool": request.tool_name})
 
 
-def write_invocation(work: Work, call: Call, *, open: bool = False) -> int | None:
-    """The number of the row that says what was called; none when it was written before."""
-    if call.opened is not None:
+def write_invocation(
+    uow: UnitOfWork, request: Request, record: CallRecord, *, needs_id: bool = False, open: bool = False
+) -> int | None:
+    """Write the row that says what was called. Return its id if that is needed and the row was not written before."""
+    if record.open_entry_id is not None:
         return None
-    return _write(work, call, "invocation", call.context, call.started, process=work.process if open else None)
+    process = uow.process if open else None
+    row = _build_row(request, record, "invocation", record.log_input(request), record.started_at, process=process)
+    if needs_id:
+        return uow.decisions.add(**row)
+    uow.decisions.append(**row)
+    return None
 
 
-def write_result(work: Work, call: Call, context: str, now: int) -> None:
-    """The row that says what came of it."""
-    _close(work, call)
-    _write(work, call, "result", context, now, duration=now - call.started, retries=call.retries)
+def write_result(uow: UnitOfWork, request: Request, record: CallRecord, context: str, now: int) -> None:
+    """Write the row of a call that succeeded."""
+    if record.open_entry_id is not None:
+        uow.decisions.close(record.open_entry_id)
+    duration = now - record.started_at
+    row = _build_row(request, record, "result", context, now, duration=duration, retries=record.retries)
+    uow.decisions.append(**row)
 
 
-def result_context(call: Call, value: Any) -> str:
-    """An answer as the log keeps it; of one that only repeats what is kept elsewhere, its size and what it comes to."""
-    if call.tool is not None and call.tool.read_only and call.toolset.summary is not None:
-        call.size = size_of(value)
-        return context_of(call.toolset.summary(value) | {"size": call.size})
-    context, call.size = sized_context(value)
-    if call.tool is not None and call.tool.read_only and not call.toolset.keeps_answers:
-        return context_of({"size": call.size})
-    return context
-
-
-def write_error(work: Work, call: Call, error: Exception, now: int) -> None:
-    """The row that says what went wrong; its stack is for people only."""
-    _close(work, call)
+def write_error(uow: UnitOfWork, request: Request, record: CallRecord, error: Exception, now: int) -> None:
+    """Write the row of a call that failed. The stack is for people only; a rejected call has none."""
+    if record.open_entry_id is not None:
+        uow.decisions.close(record.open_entry_id)
     code = error.code if isinstance(error, ShopfloorError) else ShopfloorError.code
-    refused = isinstance(error, ShopfloorError) and error.refusal
-    stack = None if refused else mask("".join(traceback.format_exception(error)))
+    rejected = isinstance(error, ShopfloorError) and error.is_rejection
     message = str(error) if isinstance(error, ShopfloorError) else f"{type(error).__name__}: {error}"
-    context = context_of({"message": message, "code": code})
-    _write(work, call, "error", context, now, duration=now - call.started, code=code, stack=stack, retries=call.retries)
+    row = _build_row(
+        request,
+        record,
+        "error",
+        format_context({"message": message, "code": code}),
+        now,
+        duration=now - record.started_at,
+        code=code,
+        stack=None if rejected else redact("".join(traceback.format_exception(error))),
+        retries=record.retries,
+    )
+    uow.decisions.append(**row)
 
 
-def _close(work: Work, call: Call) -> None:
-    if call.opened is not None:
-        work.decisions.close(call.opened)
+def log_result(context: Context, value: Any) -> str:
+    """Return a result as the log keeps it; of a read, which repeats what is stored elsewhere, size and totals."""
+    record, toolset = context.record, context.request.toolset
+    if not context.tool.read_only:
+        text, record.result_size = format_sized_context(value)
+    elif toolset.summarize is not None:
+        # The content is stored elsewhere already. A page of 50 mails would add 16 kB to the log at each poll.
+        record.result_size = measure_json(value)
+        text = format_context(toolset.summarize(value) | {"size": record.result_size})
+    elif not toolset.log_results:
+        record.result_size = measure_json(value)
+        text = format_context({"size": record.result_size})
+    else:
+        # Read again and again, and stored elsewhere already: one agent that polled a full inbox added 140 MB a day.
+        text, record.result_size = format_read_result(value)
+    return text
 
 
-def _write(work: Work, call: Call, kind: str, context: str, at: int, **facts: Any) -> int:
+def _build_row(request: Request, record: CallRecord, kind: str, context: str, at: int, **facts: Any) -> NewEntry:
     decision, reasoning = AUTOMATIC[kind]
-    actor = call.actor or OPERATOR
-    return work.decisions.add(
-        reference=call.reference,
+    actor = record.actor or OPERATOR
+    row = NewEntry(
+        reference=record.reference,
         kind=kind,
-        subject=(call.caller or actor).key,
+        subject=(record.caller or actor).key,
         actor=actor.key,
-        toolset=call.toolset.name,
-        tool=call.name,
-        decision=decision.format(call.name),
+        toolset=request.toolset.name,
+        tool=request.tool_name,
+        decision=decision.format(request.tool_name),
         reasoning=reasoning,
         context=context,
         created_at=at,
-        **facts,
     )
+    return cast("NewEntry", row | facts)

@@ -1,27 +1,53 @@
-"""retry: what may work in a moment is tried again, by the type of the error, never by its words."""
+"""retry: repeat what failed for a transient reason. The error's type decides, never its text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from shopfloor.errors import ShopfloorError
-from shopfloor.pipeline import Next, Step
-from shopfloor.toolkit import Answer, Call
+from shopfloor.domain.times import SECOND
+from shopfloor.errors import CommitOutcomeUnknown, ShopfloorError, StoreUnreachable
+from shopfloor.toolkit import Context
+
+MAX_STORE_WAIT = 3 * SECOND // 2
+"""How long attempts wait for a store that is away before the caller is answered: it can repeat the call itself."""
 
 
-def retry(limit: int, *, pause: float, sleep: Callable[[float], object], counted: Callable[[str], None]) -> Step:
-    """The step that makes up to `limit` further attempts, `pause` seconds apart."""
+def retry(
+    next: Callable[[Context], Any],
+    limit: int,
+    *,
+    pause: float,
+    sleep: Callable[[float], object],
+    elapsed: Callable[[], int],
+    count: Callable[[str], None],
+) -> Callable[[Context], Any]:
+    """Make up to `limit` further attempts, `pause` seconds apart. `elapsed` returns microseconds."""
 
-    def step(call: Call, next: Next) -> Answer:
+    def step(context: Context) -> Any:
+        waited, unknown = 0, None
         for attempt in range(limit + 1):
+            began = elapsed()
             try:
-                return next(call)  # type: ignore[no-any-return]
+                return next(context)
             except ShopfloorError as error:
-                if not error.transient or attempt == limit:
+                if isinstance(error, CommitOutcomeUnknown):
+                    unknown = error
+                if isinstance(error, CommitOutcomeUnknown | StoreUnreachable):
+                    waited += elapsed() - began
+                # Only what the store or a gateway marks as transient: a rejected call would be rejected again.
+                if not error.transient or attempt == limit or waited > MAX_STORE_WAIT:
+                    # An earlier attempt may have been committed, although this one was not.
+                    if unknown is not None and isinstance(error, StoreUnreachable):
+                        raise unknown from error
                     raise
-            call.retries += 1
-            counted(call.name)
-            sleep(pause)
+                # Yields to the event loop in a greenlet; time.sleep here would stop every call of the server.
+                sleep(pause)
+                # The caller of a failed call that hung up believes that it failed. An attempt would still send its mail.
+                if context.request.is_abandoned():
+                    raise
+            context.record.retries += 1
+            count(context.tool.name)
         raise AssertionError("unreachable")
 
     return step

@@ -1,24 +1,29 @@
-"""validate: the input fits the signature of the tool, or the caller is told what does not."""
+"""validate: check the input against the tool's signature."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from shopfloor.domain.principals import Principal
 from shopfloor.errors import InvalidInput
-from shopfloor.pipeline import Next, Step
-from shopfloor.toolkit import Answer, Call
+from shopfloor.toolkit import AuthenticatedRequest, Context, Tool
 
-KEY_LIMIT = 255
+MAX_KEY_CHARS = 255
 
 
-def validate() -> Step:
-    """The step that turns input into arguments."""
+def validate(next: Callable[[Context], Any]) -> Callable[[AuthenticatedRequest, Principal, Tool], Any]:
+    """Turn the input into arguments; with them the call is complete."""
 
-    def step(call: Call, next: Next) -> Answer:
-        assert call.tool is not None
-        if call.fault is not None:
-            raise call.fault
-        if call.key is not None and not (0 < len(call.key) <= KEY_LIMIT and call.key.isprintable()):
-            raise InvalidInput(f"An idempotency key has 1 to {KEY_LIMIT} printable characters", field="idempotencyKey")
-        call.arguments = call.tool.validate(call.input)
-        return next(call)  # type: ignore[no-any-return]
+    def step(call: AuthenticatedRequest, caller: Principal, tool: Tool) -> Any:
+        request = call.request
+        if request.envelope_error is not None:
+            raise request.envelope_error
+        key = request.idempotency_key
+        if key is not None and not (0 < len(key) <= MAX_KEY_CHARS and key.isprintable()):
+            raise InvalidInput(
+                f"idempotencyKey must have 1 to {MAX_KEY_CHARS} printable characters", field="idempotencyKey"
+            )
+        return next(Context(request, call.record, caller, tool, tool.signature.validate(request.input), call.resumed))
 
     return step
