@@ -1,1 +1,1 @@
-"""The toolsets: one room each, with one contract."""
+"""The toolsets: one folder each, with one contract."""

@@ -1,6 +1,6 @@
 """The context toolset: what is in the project, and what the team knows of it."""
 
-from shopfloor.toolsets.context import files, knowledge
-from shopfloor.toolsets.context.manners import toolset
+from shopfloor.toolsets.context import files, search
+from shopfloor.toolsets.context.contract import toolset
 
-__all__ = ["files", "knowledge", "toolset"]
+__all__ = ["files", "search", "toolset"]

@@ -1,39 +1,46 @@
-"""Tools that look into the decision log."""
+"""Tools that read the log of calls and decisions."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 from pydantic_core import to_json
 
-from shopfloor.domain.decisions import Entry, Sought, read_context, read_reference, spell_reference
-from shopfloor.domain.pages import PAGE, read_number_cursor, write_cursor
-from shopfloor.domain.times import SECOND, iso, iso_or_none
-from shopfloor.errors import InvalidInput
-from shopfloor.repositories.work import Work
+from shopfloor.domain.decisions import Entry, LogFilter, format_reference, parse_context, parse_reference
+from shopfloor.domain.pagination import DEFAULT_PAGE_ROWS, format_cursor, parse_number_cursor
+from shopfloor.domain.times import format_iso, format_iso_or_none, parse_moment
+from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.toolkit import Cursor, Json, Limit
-from shopfloor.toolsets.desk.manners import toolset
-from shopfloor.usecases import decisions
-from shopfloor.usecases.decisions import Opened
+from shopfloor.toolsets.desk.contract import toolset
+from shopfloor.usecases import decisions, seals
+from shopfloor.usecases.external import ExternalContext
 
-SUMMARY = 240
-LARGEST_SIZE = 90_000
-"""Bytes at which a list ends although more rows were wanted."""
+MAX_SUMMARY_CHARACTERS = 240
+# What a response is about, in the order in which a summary names it.
+SUMMARY_FIELDS = (
+    *("id", "taskId", "mailId", "epicId", "title", "subject", "state", "status", "answer", "message", "path"),
+)
+# Size at which a page ends before its limit.
+MAX_RESPONSE_BYTES = 90_000
 
 Who = Annotated[str | None, Field(description="An agent's name, or agent:NAME, user:NAME, run:NAME, operator:operator")]
 Outcome = Annotated[str | None, Field(description="ok, error, decision, open, limited, or a code", max_length=40)]
-Moment = Annotated[str | None, Field(description="ISO 8601, with its zone or in UTC", max_length=40)]
-Text = Annotated[str | None, Field(description="Anywhere in the rows, case not regarded", max_length=200)]
-Task = Annotated[int | None, Field(description="Only calls about this task, by its number", ge=1)]
-ToolName = Annotated[str | None, Field(description="Only calls of this tool", max_length=100)]
+Moment = Annotated[
+    str | None,
+    Field(description="ISO 8601 (UTC unless it has a zone), 1h, 2 days ago, today, yesterday", max_length=40),
+]
+Text = Annotated[str | None, Field(description="Anywhere in the rows, case-insensitive", max_length=200)]
+Task = Annotated[int | None, Field(description="Only calls about the task with this number", ge=1)]
+ToolName = Annotated[
+    str | None, Field(description="Only calls of this tool, or of those whose name contains it", max_length=100)
+]
 Reference = Annotated[str, Field(description="Such as ref-1a2b3c4d5e", min_length=1, max_length=40)]
 
 
 @toolset.tool("log_search", read_only=True)
-def search(
-    work: Work,
+def search_log(
+    uow: UnitOfWork,
     agent: Who = None,
     tool: ToolName = None,
     outcome: Outcome = None,
@@ -41,94 +48,66 @@ def search(
     since: Moment = None,
     until: Moment = None,
     text: Text = None,
-    desk: Annotated[bool, Field(description="Also the calls by which the desk looks; default false")] = False,
-    full: Annotated[bool, Field(description="Everything that a row keeps; default false")] = False,
+    desk: Annotated[bool, Field(description="Include calls of the desk and of runners; default false")] = False,
+    full: Annotated[bool, Field(description="Return everything that is stored for a row; default false")] = False,
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> Json:
-    """Calls and decisions of the log that fit, newest first."""
-    sought = Sought(
+    """Search the log for calls and decisions, newest first."""
+    is_whole_name = bool(tool) and bool(uow.decisions.list_page(limit=1, tool=tool))
+    sought = LogFilter(
         subject=None if not agent else agent if ":" in agent else f"agent:{agent}",
-        tool=tool or None,
+        # A whole name is served by an index; part of one matches every tool that contains it.
+        tool=tool if is_whole_name else None,
+        tool_part=None if is_whole_name else tool or None,
         task=task,
-        outcome=_outcome(outcome),
-        since=_moment(since, "since"),
-        until=_moment(until, "until"),
+        outcome="RATE_LIMITED" if outcome == "limited" else outcome or None,
+        since=_parse_time(since, "since", uow.now),
+        until=_parse_time(until, "until", uow.now),
         text=text or None,
         desk=desk,
     )
-    entries, further = work.decisions.search(sought, limit or PAGE, read_number_cursor("calls", cursor))
+    entries, further = uow.decisions.search(sought, limit or DEFAULT_PAGE_ROWS, parse_number_cursor("calls", cursor))
     items: list[Json] = []
     size = 0
     for entry in entries:
-        item = whole(entry) if full else brief(entry)
+        item = format_full_entry(entry) if full else format_entry(entry)
         size += len(to_json(item))
-        if items and size > LARGEST_SIZE:
+        if items and size > MAX_RESPONSE_BYTES:
+            # The page ends early, so the next one starts after the last row that is on this one.
             further = items[-1]["id"]
             break
         items.append(item)
     answer: Json = {"calls": items}
     if further is not None:
-        answer["nextCursor"] = write_cursor("calls", further)
+        answer["nextCursor"] = format_cursor("calls", further)
+        # A filter may match nothing in the rows that were read. The page says how far it has searched.
         answer["searchedTo"] = further
     return answer
 
 
 @toolset.tool("log_call", read_only=True)
-def call(work: Work, reference: Reference) -> Json:
-    """One call by its reference: input, answer, duration, retries, and what followed from it."""
-    return _opened(decisions.opened(work, read_reference(reference)))
-
-
-def brief(entry: Entry) -> Json:
-    """A row as a timeline shows it."""
-    return {
-        "id": entry.id,
-        "reference": spell_reference(entry.reference),
-        "kind": entry.kind,
-        "outcome": entry.outcome,
-        "agent": entry.subject,
-        "by": entry.actor,
-        "toolset": entry.toolset,
-        "tool": entry.tool,
-        "summary": _summary(entry),
-        "task": entry.task,
-        "ms": None if entry.duration is None else round(entry.duration / 1000, 1),
-        "retries": entry.retries,
-        "count": entry.count,
-        "at": iso(entry.created_at),
-    }
-
-
-def whole(entry: Entry) -> Json:
-    """A row with everything it keeps, except the stack."""
-    return {
-        **brief(entry),
-        "decision": entry.decision,
-        "reasoning": entry.reasoning,
-        "context": read_context(entry.context),
-    }
-
-
-def _opened(opened: Opened) -> Json:
-    first, last = opened.rows[0], opened.rows[-1]
-    invocation = next((row for row in opened.rows if row.kind == "invocation"), None)
-    ended = next((row for row in opened.rows if row.kind in ("result", "error", "limited")), None)
+def show_call(uow: UnitOfWork, reference: Reference) -> Json:
+    """Show one call by its reference: input, response, duration, retries and the events that it caused."""
+    logged = decisions.get_call(uow, parse_reference(reference))
+    first, last = logged.rows[0], logged.rows[-1]
+    invocation = next((row for row in logged.rows if row.kind == "invocation"), None)
+    ended = next((row for row in logged.rows if row.kind in ("result", "error", "limited")), None)
     answer = ended or last
     return {
-        **brief(answer),
-        "startedAt": iso(first.created_at),
-        "endedAt": iso_or_none(ended.created_at if ended else None),
-        "input": read_context(invocation.context) if invocation else None,
-        "answer": read_context(ended.context) if ended else None,
-        "stack": opened.stack,
-        "rows": [whole(row) for row in opened.rows],
+        **format_entry(answer),
+        "startedAt": format_iso(first.created_at),
+        "endedAt": format_iso_or_none(ended.created_at if ended else None),
+        "input": parse_context(invocation.context) if invocation else None,
+        "answer": parse_context(ended.context) if ended else None,
+        "stack": logged.stack,
+        "rows": [format_full_entry(row) for row in logged.rows],
         "events": [
             {
-                "id": told.id,
-                "name": told.name,
-                "data": told.data,
-                "at": iso(told.created_at),
+                "id": event.id,
+                "name": event.name,
+                "data": event.data,
+                "at": format_iso(event.created_at),
                 "deliveries": [
                     {
                         "subscriber": delivery.subscriber,
@@ -139,39 +118,105 @@ def _opened(opened: Opened) -> Json:
                     for delivery in deliveries
                 ],
             }
-            for told, deliveries in opened.events
+            for event, deliveries in logged.events
         ],
     }
 
 
-def _summary(entry: Entry) -> str:
+@toolset.tool("log_verify", read_only=True, outside=True, admin=True)
+def verify_log(
+    outside: ExternalContext,
+    anchor: Annotated[
+        str | None,
+        Field(description="NUMBER:DIGEST of a seal that was kept elsewhere", pattern=r"^\d{1,18}:[0-9a-fA-F]{64}$"),
+    ] = None,
+) -> Json:
+    """Compare all sealed rows of the log with their seals, and name each row that was changed, removed or added."""
+    found = seals.verify_log(outside.read, anchor)
+    return {
+        "ok": not found.problems,
+        "seals": found.seals,
+        "rows": found.rows,
+        "purgedRows": found.purged,
+        "hasUnsealedRows": found.unsealed,
+        "lastSeal": None if found.last is None else f"{found.last.number}:{found.last.digest.hex()}",
+        "problems": found.problems,
+    }
+
+
+def format_entry(entry: Entry) -> Json:
+    """Return a row as timelines show it."""
+    return {
+        "id": entry.id,
+        "reference": format_reference(entry.reference),
+        "kind": entry.kind,
+        "outcome": entry.outcome,
+        "agent": entry.subject,
+        "by": entry.actor,
+        "toolset": entry.toolset,
+        "tool": entry.tool,
+        "summary": _summarize_entry(entry),
+        "task": entry.task,
+        "ms": None if entry.duration is None else round(entry.duration / 1000, 1),
+        "retries": entry.retries,
+        "count": entry.count,
+        "at": format_iso(entry.created_at),
+    }
+
+
+def format_full_entry(entry: Entry) -> Json:
+    """Return a row with everything that is stored, except the stack."""
+    return {
+        **format_entry(entry),
+        "decision": entry.decision,
+        "reasoning": entry.reasoning,
+        "context": parse_context(entry.context),
+    }
+
+
+def _summarize_entry(entry: Entry) -> str:
     if entry.kind == "manual":
-        return entry.decision[:SUMMARY]
+        return entry.decision[:MAX_SUMMARY_CHARACTERS]
     if entry.kind == "error":
-        return _message(entry.context)[:SUMMARY]
+        found = parse_context(entry.context)
+        message = str(found.get("message", entry.context)) if isinstance(found, dict) else entry.context
+        return message[:MAX_SUMMARY_CHARACTERS]
     if entry.kind == "limited":
         return f"{entry.count} calls over the limit"
-    return entry.context[:SUMMARY]
+    if entry.kind == "result":
+        return _summarize_response(parse_context(entry.context))[:MAX_SUMMARY_CHARACTERS]
+    return entry.context[:MAX_SUMMARY_CHARACTERS]
 
 
-def _message(context: str) -> str:
-    found = read_context(context)
-    return str(found.get("message", context)) if isinstance(found, dict) else context
+def _summarize_response(response: Any) -> str:
+    """Say in a few words what a call returned: ids, titles and states, and how many of what."""
+    data = response.get("data", response) if isinstance(response, dict) else response
+    if not isinstance(data, dict):
+        return "nothing" if data in (None, [], "") else str(data)
+    parts = _collect_fields(data)
+    if not parts and (inner := next((value for value in data.values() if isinstance(value, dict)), None)):
+        # One thing with facts beside it, such as a claimed task and its fence.
+        parts = _collect_fields(inner)
+    if not parts:
+        # What a list call returns; of one thing, its parts are not worth counting.
+        parts = [_count(value, name) for name, value in data.items() if isinstance(value, list)]
+    return " · ".join(dict.fromkeys(parts)) or ("nothing" if not any(data.values()) else "ok")
 
 
-def _outcome(outcome: str | None) -> str | None:
-    if not outcome:
-        return None
-    return "RATE_LIMITED" if outcome == "limited" else outcome
+def _count(items: list[Any], name: str) -> str:
+    return f"{len(items)} {name.removesuffix('s') if len(items) == 1 else name}"
 
 
-def _moment(text: str | None, field: str) -> int | None:
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput(f"'{text}' is not a time; write 2026-03-01T09:00Z", field=field) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * SECOND)
+def _collect_fields(data: Json) -> list[str]:
+    return [
+        _format_field(name, data[name]) for name in SUMMARY_FIELDS if isinstance(data.get(name), str) and data[name]
+    ]
+
+
+def _format_field(name: str, text: str) -> str:
+    """Return a state such as IN_PROGRESS as words, and any other text as it is."""
+    return text.replace("_", " ").lower() if name in ("state", "status") else text
+
+
+def _parse_time(text: str | None, field: str, now: int) -> int | None:
+    return parse_moment(text, now, field) if text else None

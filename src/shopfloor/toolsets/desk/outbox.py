@@ -1,4 +1,4 @@
-"""Tools for deliveries that were given up."""
+"""Tools for dead letters: deliveries that failed too often."""
 
 from __future__ import annotations
 
@@ -6,42 +6,51 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shopfloor.domain.decisions import spell_reference
-from shopfloor.domain.pages import listed, read_number_cursor, wanted
-from shopfloor.domain.times import iso, iso_or_none
-from shopfloor.repositories.work import Work
+from shopfloor.domain.decisions import format_reference
+from shopfloor.domain.pagination import fetch_size, parse_number_cursor, to_page
+from shopfloor.domain.times import format_iso, format_iso_or_none
+from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.toolkit import Cursor, Json, Limit
-from shopfloor.toolsets.desk.manners import toolset
+from shopfloor.toolsets.desk.contract import toolset
 from shopfloor.usecases import outbox
 from shopfloor.usecases.outbox import Delivery
 
-EventNumber = Annotated[int, Field(description="The event's number", ge=1)]
-Name = Annotated[str, Field(description="Whom it could not be delivered to", min_length=1, max_length=255)]
+MAX_RETRIED = 1000
+
+EventNumber = Annotated[int, Field(description="Number of the event", ge=1)]
+Name = Annotated[str, Field(description="Subscriber that it was for", min_length=1, max_length=255)]
 
 
 @toolset.tool("dead_letters", read_only=True)
-def dead_letters(work: Work, limit: Limit = None, cursor: Cursor = None) -> Json:
-    """Deliveries that failed too often and wait for a person."""
-    rows = work.outbox.dead(wanted(limit), read_number_cursor("deadLetters", cursor))
-    return listed("deadLetters", rows, limit, _letter, lambda delivery: delivery.event.id)
+def list_dead_letters(uow: UnitOfWork, limit: Limit = None, cursor: Cursor = None) -> Json:
+    """List the deliveries that failed too often."""
+    rows = uow.outbox.list_dead(fetch_size(limit), parse_number_cursor("deadLetters", cursor))
+    return to_page("deadLetters", rows, limit, _format_dead_letter, lambda delivery: delivery.event.id)
 
 
 @toolset.tool("dead_letter_retry", idempotent=True)
-def retry(work: Work, event: EventNumber, subscriber: Name) -> Json:
-    """Try a dead letter again, from the beginning."""
-    return {"retried": outbox.revive(work, event, subscriber), "event": event, "subscriber": subscriber}
+def retry_dead_letter(uow: UnitOfWork, event: EventNumber, subscriber: Name) -> Json:
+    """Retry a dead letter, with all its attempts."""
+    return {"retried": outbox.retry_delivery(uow, event, subscriber), "event": event, "subscriber": subscriber}
 
 
-def _letter(delivery: Delivery) -> Json:
-    told = delivery.event
+@toolset.tool("dead_letter_retry_all", idempotent=True)
+def retry_dead_letters(uow: UnitOfWork, subscriber: Name | None = None) -> Json:
+    """Retry up to 1,000 dead letters, oldest first: all, or those of one subscriber. Call again while `more` is true."""
+    retried = outbox.retry_dead_letters(uow, subscriber, MAX_RETRIED)
+    return {"retried": retried, "more": retried == MAX_RETRIED}
+
+
+def _format_dead_letter(delivery: Delivery) -> Json:
+    event = delivery.event
     return {
-        "event": told.id,
+        "event": event.id,
         "subscriber": delivery.subscriber,
-        "name": told.name,
-        "data": told.data,
-        "reference": None if told.reference is None else spell_reference(told.reference),
-        "tries": told.tries,
+        "name": event.name,
+        "data": event.data,
+        "reference": None if event.reference is None else format_reference(event.reference),
+        "tries": event.tries,
         "error": delivery.error,
-        "at": iso(told.created_at),
-        "deadAt": iso_or_none(delivery.dead_at),
+        "at": format_iso(event.created_at),
+        "deadAt": format_iso_or_none(delivery.dead_at),
     }

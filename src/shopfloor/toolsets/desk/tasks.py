@@ -1,4 +1,4 @@
-"""What only a person decides about tasks."""
+"""Tools for what a person decides about tasks: the acceptance command, and whether the work is approved."""
 
 from __future__ import annotations
 
@@ -7,21 +7,38 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shopfloor.domain.ids import task_number
-from shopfloor.repositories.work import Work
+from shopfloor.domain.ids import parse_task_id
+from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.toolkit import Json
-from shopfloor.toolsets.desk.manners import toolset
-from shopfloor.usecases import tasks
+from shopfloor.toolsets.desk.contract import toolset
+from shopfloor.usecases import changes, tasks
+from shopfloor.usecases.external import ExternalContext
 
 Word = Annotated[str, Field(max_length=4000)]
 
 
-@toolset.tool("task_acceptance", idempotent=True)
-def task_acceptance(
-    work: Work,
+@toolset.tool("task_acceptance", admin=True, approval=True, idempotent=True)
+def set_acceptance(
+    uow: UnitOfWork,
     task_id: Annotated[str, Field(description="Such as task-15", max_length=64)],
-    command: Annotated[list[Word], Field(description="Program and arguments; left out: none", max_length=100)] = [],  # noqa: B006 - the schema's default; nobody changes it
+    command: Annotated[list[Word], Field(description="Program and arguments; left out: none", max_length=100)] = [],  # noqa: B006 - the default of the schema, never changed
 ) -> Json:
-    """Set the command whose success proves a task done. A runner executes it, never the server."""
-    task = tasks.accept(work, task_number(task_id), command or None)
+    """Set the command whose success proves a task done.
+
+    For the operator alone: a runner executes the command on its machine.
+    """
+    task = tasks.set_acceptance(uow, parse_task_id(task_id), command or None)
     return {"taskId": task_id, "acceptanceCommand": json.loads(task.acceptance) if task.acceptance else None}
+
+
+@toolset.tool("task_changes", read_only=True, outside=True)
+def show_changes(outside: ExternalContext, number: Annotated[int, Field(description="Such as 15", ge=1)]) -> Json:
+    """Show what the work on a task changes, file by file: in its worktree, in its branch, or as it was merged."""
+    found = changes.load_task_changes(outside, number)
+    return {
+        "source": found.source,
+        "truncated": found.truncated,
+        "files": [
+            {"path": file.path, "added": file.added, "removed": file.removed, "diff": file.text} for file in found.files
+        ],
+    }

@@ -8,37 +8,37 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from shopfloor.domain.ids import epic_number, task_number
-from shopfloor.domain.pages import listed, read_number_cursor, wanted
+from shopfloor.domain.ids import parse_epic_id, parse_task_id
+from shopfloor.domain.pagination import fetch_size, parse_number_cursor, to_page
 from shopfloor.domain.tasks import DEFAULT_PRIORITY, Task
 from shopfloor.domain.tasks import State as TaskState
-from shopfloor.domain.times import iso
-from shopfloor.repositories.work import Work
+from shopfloor.domain.times import format_iso
+from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.toolkit import Cursor, Json, Limit
-from shopfloor.toolsets.factory.answers import task_answer
-from shopfloor.toolsets.factory.arguments import AgentId, Description, EpicId, TaskId, Title, Words, shortened
-from shopfloor.toolsets.factory.manners import toolset
+from shopfloor.toolsets.factory.arguments import AgentId, Description, EpicId, NotBlank, TaskId, Title, shorten
+from shopfloor.toolsets.factory.contract import toolset
+from shopfloor.toolsets.factory.shapes import format_contract_task
 from shopfloor.usecases import claims, tasks
 
-COMMENTS_SHOWN = 20
-BATCH = 100
+MAX_COMMENTS = 20
+MAX_DEPENDENCIES = 100
 
 State = Annotated[
     Literal["PENDING", "ASSIGNED", "IN_PROGRESS", "REVIEW", "BLOCKED", "COMPLETED", "FAILED", "CANCELLED"],
-    Field(description="A state of a task"),
+    Field(description="State"),
 ]
 Priority = Annotated[int, Field(description="0 critical to 4 backlog, default 2", ge=0, le=4)]
-Others = Annotated[list[TaskId], Field(description="Task ids", max_length=BATCH)]
+Others = Annotated[list[TaskId], Field(description="Task ids", max_length=MAX_DEPENDENCIES)]
 Worktree = Annotated[str, Field(description="Path of the working copy", max_length=2000)]
 Branch = Annotated[str, Field(description="Branch of the work", max_length=2000)]
 Link = Annotated[str, Field(description="The pull request", max_length=2000)]
-Comment = Annotated[str, Field(description="1-65536 characters", min_length=1, max_length=65536), Words]
+Comment = Annotated[str, Field(description="Text", min_length=1, max_length=65536), NotBlank]
 Own = Annotated[str | None, Field(description="Default: your current task", max_length=64)]
 
 
 @toolset.tool("mcp__task__create")
-def create(
-    work: Work,
+def create_task(
+    uow: UnitOfWork,
     title: Title,
     description: Description = "",
     epic_id: EpicId | None = None,
@@ -47,38 +47,43 @@ def create(
     worktree_path: Worktree | None = None,
     branch_name: Branch | None = None,
 ) -> Json:
-    """Create a task, PENDING; it is ready when all that it depends on is COMPLETED."""
-    task = tasks.create(
-        work,
+    """Create a task in PENDING. It is ready when every task that it depends on is COMPLETED."""
+    task = tasks.create_task(
+        uow,
         title=title,
         description=description,
-        epic=None if epic_id is None else epic_number(epic_id),
+        epic=None if epic_id is None else parse_epic_id(epic_id),
         priority=priority,
-        depends_on=[task_number(id) for id in depends_on or ()],
+        depends_on=[parse_task_id(id) for id in depends_on or ()],
         worktree_path=worktree_path,
         branch_name=branch_name,
     )
-    return in_full(work, task)
+    return format_task(uow, task)
 
 
 @toolset.tool("mcp__task__get", read_only=True)
-def get(work: Work, task_id: TaskId) -> Json:
+def get_task(uow: UnitOfWork, task_id: TaskId) -> Json:
     """Get a task with its newest comments, and what it waits for."""
-    task = work.tasks.get(task_number(task_id))
-    work.task = task.number
-    answer = in_full(work, task)
-    if blocked := tasks.why_blocked(work, task.number):
+    task = uow.tasks.get(parse_task_id(task_id))
+    uow.task = task.number
+    answer = format_task(uow, task)
+    if blocked := tasks.describe_blockers(uow, task.number):
         answer["blockedBy"] = blocked
     answer["comments"] = [
-        {"id": f"comment-{one.id}", "author": one.author, "body": one.body[:1000], "createdAt": iso(one.created_at)}
-        for one in work.tasks.comments(task.number, COMMENTS_SHOWN)
+        {
+            "id": f"comment-{one.id}",
+            "author": one.author,
+            "body": one.body[:1000],
+            "createdAt": format_iso(one.created_at),
+        }
+        for one in uow.tasks.list_comments(task.number, MAX_COMMENTS)
     ]
     return answer
 
 
 @toolset.tool("mcp__task__list", read_only=True)
 def list_tasks(
-    work: Work,
+    uow: UnitOfWork,
     epic_id: EpicId | None = None,
     state: State | None = None,
     assignee_id: AgentId | None = None,
@@ -86,64 +91,71 @@ def list_tasks(
     cursor: Cursor = None,
 ) -> Json:
     """List tasks by number; descriptions are cut at 200 characters."""
-    board = None if epic_id is None else str(work.epics.get(epic_number(epic_id)).id)
-    rows = work.tasks.page(
-        limit=wanted(limit),
-        after=read_number_cursor("tasks", cursor),
+    board = None if epic_id is None else str(uow.epics.get(parse_epic_id(epic_id)).id)
+    rows = uow.tasks.list_page(
+        limit=fetch_size(limit),
+        after=parse_number_cursor("tasks", cursor),
         state=None if state is None else TaskState(state),
         board=board,
         assignee=assignee_id,
     )
-    blockers = work.tasks.blockers_of([task.number for task in rows])
-    return listed(
-        "tasks", rows, limit, lambda task: shortened(_spelled(task, blockers[task.number])), lambda task: task.number
+    # One query for the page instead of one per task.
+    blockers = uow.tasks.map_blockers([task.number for task in rows])
+    return to_page(
+        "tasks",
+        rows,
+        limit,
+        lambda task: shorten(_format_fields(task, blockers[task.number])),
+        lambda task: task.number,
     )
 
 
 @toolset.tool("mcp__task__assign", idempotent=True)
-def assign(work: Work, task_id: TaskId, agent_id: AgentId) -> Json:
-    """Give a task to an agent, which is told by mail."""
-    return in_full(work, claims.assign(work, task_number(task_id), agent_id))
+def assign_task(uow: UnitOfWork, task_id: TaskId, agent_id: AgentId) -> Json:
+    """Assign a task to an agent, which is notified by mail."""
+    return format_task(uow, claims.assign_task(uow, parse_task_id(task_id), agent_id))
 
 
 @toolset.tool("mcp__task__claim")
-def claim(work: Work, task_id: TaskId | None = None) -> Json:
+def claim_task(uow: UnitOfWork, task_id: TaskId | None = None) -> Json:
     """Take the next ready task of your epic, or the given one; task is null when none is ready.
-    It stays yours while you make calls; report with its fence."""
-    task, reason = claims.claim(work, None if task_id is None else task_number(task_id))
+    Each call renews the lease; pass `fence` when you report."""
+    task, reason = claims.claim_task(uow, None if task_id is None else parse_task_id(task_id))
     if task is None:
         return {"task": None, "reason": reason}
-    lease = iso(claims.lease_end(work, task))
-    return {"task": in_full(work, task), "fence": task.fence, "leaseExpiresAt": lease}
+    lease = format_iso(claims.get_lease_expiry(uow, task))
+    return {"task": format_task(uow, task), "fence": task.fence, "leaseExpiresAt": lease}
 
 
 @toolset.tool("mcp__task__update", idempotent=True)
-def update(
-    work: Work,
+def update_task(
+    uow: UnitOfWork,
     task_id: TaskId,
     title: Title | None = None,
     description: Description | None = None,
     priority: Priority | None = None,
     add_depends_on: Others | None = None,
     remove_depends_on: Others | None = None,
-    version: Annotated[int | None, Field(description="Refuse if the task has changed since this version")] = None,
+    version: Annotated[
+        int | None, Field(description="Reject the change if the task is no longer at this version")
+    ] = None,
 ) -> Json:
-    """Change a task's words, priority or dependencies."""
+    """Change a task's title, description, priority or dependencies."""
     changes: dict[str, Any] = {"title": title, "description": description, "priority": priority}
-    task = tasks.edit(
-        work,
-        task_number(task_id),
+    task = tasks.edit_task(
+        uow,
+        parse_task_id(task_id),
         version=version,
-        add=[task_number(id) for id in add_depends_on or ()],
-        remove=[task_number(id) for id in remove_depends_on or ()],
+        add=[parse_task_id(id) for id in add_depends_on or ()],
+        remove=[parse_task_id(id) for id in remove_depends_on or ()],
         **{name: value for name, value in changes.items() if value is not None},
     )
-    return in_full(work, task)
+    return format_task(uow, task)
 
 
-@toolset.tool("mcp__task__update_status")
+@toolset.tool("mcp__task__update_status", critical=True)
 def update_status(
-    work: Work,
+    uow: UnitOfWork,
     state: State,
     task_id: Own = None,
     comment: Comment | None = None,
@@ -152,34 +164,34 @@ def update_status(
     worktree_path: Worktree | None = None,
     fence: Annotated[int | None, Field(description="The fence of your claim")] = None,
 ) -> Json:
-    """Move a task. Workers: IN_PROGRESS to REVIEW when done (a supervisor completes it), BLOCKED or FAILED."""
+    """Move a task. Workers move it to REVIEW when the work is done, to BLOCKED or FAILED when it cannot be."""
     facts = {"pr_url": pr_url, "branch_name": branch_name, "worktree_path": worktree_path}
-    task = claims.report(
-        work,
-        claims.task_of(work, None if task_id is None else task_number(task_id)),
+    task = claims.report_state(
+        uow,
+        claims.get_held_task(uow, None if task_id is None else parse_task_id(task_id)),
         TaskState(state),
         fence=fence,
         comment=comment,
         **{name: value for name, value in facts.items() if value is not None},
     )
-    return in_full(work, task)
+    return format_task(uow, task)
 
 
 @toolset.tool("mcp__task__add_comment")
-def add_comment(work: Work, body: Comment, task_id: Own = None) -> Json:
+def add_comment(uow: UnitOfWork, body: Comment, task_id: Own = None) -> Json:
     """Comment on a task."""
-    task = claims.task_of(work, None if task_id is None else task_number(task_id))
-    return {"commentId": f"comment-{tasks.comment(work, task, body)}", "timestamp": iso(work.now)}
+    task = claims.get_held_task(uow, None if task_id is None else parse_task_id(task_id))
+    return {"commentId": f"comment-{tasks.add_comment(uow, task, body)}", "timestamp": format_iso(uow.now)}
 
 
-def in_full(work: Work, task: Task) -> Json:
-    """A task with all that we know beyond the contract."""
-    return _spelled(task, work.tasks.blockers(task.number))
+def format_task(uow: UnitOfWork, task: Task) -> Json:
+    """Render a task with the fields that we add to the contract."""
+    return _format_fields(task, uow.tasks.list_blockers(task.number))
 
 
-def _spelled(task: Task, blockers: Sequence[int]) -> Json:
+def _format_fields(task: Task, blockers: Sequence[int]) -> Json:
     answer = {
-        **task_answer(task),
+        **format_contract_task(task),
         "priority": task.priority,
         "dependsOn": [f"task-{number}" for number in blockers],
         "assigneeId": task.assignee,

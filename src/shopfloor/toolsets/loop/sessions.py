@@ -1,4 +1,4 @@
-"""Tools for the ends: of an iteration, and of the whole session."""
+"""Tools that end an iteration, or the whole session."""
 
 from __future__ import annotations
 
@@ -6,61 +6,58 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shopfloor.domain.loops import Run, topic
+from shopfloor.domain.runs import run_topic
 from shopfloor.domain.times import SECOND
-from shopfloor.errors import WrongState
-from shopfloor.repositories.work import Work
+from shopfloor.errors import InvalidState
+from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.toolkit import Waiting
-from shopfloor.toolsets.loop.manners import toolset
-from shopfloor.usecases import loops
+from shopfloor.toolsets.loop.contract import toolset
+from shopfloor.usecases import iterations, runs
 
-PATIENCE = 20 * SECOND
-"""How long session-complete waits for the runner's verdict; clients give up on a call after 30 to 60 s."""
+# How long session-complete waits for the runner's verdict. Clients time out after 30 to 60 s.
+MAX_WAIT = 20 * SECOND
 
-_LOOK_AGAIN = SECOND
+_RECHECK_INTERVAL = SECOND
 
 
 @toolset.tool("iteration-summary")
 def iteration_summary(
-    work: Work,
+    uow: UnitOfWork,
     summary: Annotated[
         str,
         Field(description="What was done, what was learned, what comes next (1-20000 characters)", max_length=20_000),
     ],
 ) -> str:
-    """Sum up this iteration, once, as the last thing you do in it."""
-    number = loops.summarise(work, work.actor.name, summary)
+    """Record the summary of this iteration, once, as the last thing you do in it."""
+    number = iterations.record_summary(uow, uow.actor.name, summary)
     return f"Recorded the summary of iteration {number}. End your turn now."
 
 
 @toolset.tool("session-complete")
-def session_complete(work: Work, waited: Waiting | None = None) -> str | Waiting:
-    """Say that all is done, when no task is remaining or in progress. Acceptance commands are run before it counts."""
-    if waited is None:
-        run = loops.wish_completion(work, work.actor.name)
-        if not loops.is_driven(work, run):
+def session_complete(uow: UnitOfWork, resumed: Waiting | None = None) -> str | Waiting:
+    """Report that all is done, when no task is remaining or in progress. It counts once the acceptance commands pass."""
+    if resumed is None:
+        run = runs.request_completion(uow, uow.actor.name)
+        if not runs.is_driven(uow, run):
             return (
-                "Recorded that the session is complete. Nobody drives this run at the moment; its acceptance commands "
+                "Recorded that the session is complete. No process drives this run at the moment; its acceptance commands "
                 "are run when it is resumed, and it is done when they pass."
             )
-        wish, deadline = run.wish, work.now + PATIENCE
+        wish, deadline = run.wish, uow.now + MAX_WAIT
     else:
-        run = work.runs.get(work.actor.name)
-        wish, deadline = waited.state
+        run = uow.runs.get(uow.actor.name)
+        wish, deadline = resumed.state
     if run.judged >= wish:
-        return _judged(run)
-    if work.now >= deadline or (waited is not None and waited.until == 0):
+        if run.verdict is not None:
+            raise InvalidState(
+                f"the session is not complete: {run.verdict}",
+                hint="Add a task for what is missing with task-add, then end this iteration with its summary",
+            )
+        return "The session is complete: every check passed. End your turn now."
+    if uow.now >= deadline or (resumed is not None and resumed.until == 0):
         return (
             "Recorded that the session is complete. The acceptance commands are still running: end your turn. The run "
-            "is done when they pass; otherwise the next iteration is told what failed."
+            "is done when they pass; otherwise the next prompt says what failed."
         )
-    return Waiting(topic(run.name), min(deadline, work.now + _LOOK_AGAIN), [wish, deadline])
-
-
-def _judged(run: Run) -> str:
-    if run.verdict is not None:
-        raise WrongState(
-            f"the session is not complete: {run.verdict}",
-            hint="Add a task for what is missing with task-add, then end this iteration with its summary",
-        )
-    return "The session is complete: every check passed. End your turn now."
+    # Notifications between processes are only hints, so the rows are read again every second.
+    return Waiting(run_topic(run.name), min(deadline, uow.now + _RECHECK_INTERVAL), [wish, deadline])

@@ -1,0 +1,65 @@
+"""Tools for backups, exports and checks of the whole store."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.toolkit import Json
+from shopfloor.toolsets.desk.contract import toolset
+from shopfloor.usecases import copies, decisions
+from shopfloor.usecases.external import ExternalContext
+
+_RESTORED = "backup_note_restore"
+_IMPORTED = "export_note_import"
+
+Target = Annotated[
+    str, Field(description="Absolute path on the server: a new file, or a folder", min_length=1, max_length=4096)
+]
+SourceFile = Annotated[str, Field(description="Name of the file that was read", max_length=4096)]
+NewFile = Annotated[
+    str,
+    Field(description="Absolute path of a new file on the server; .gz compresses it", min_length=1, max_length=4096),
+]
+
+
+@toolset.tool("backup_create", outside=True, admin=True)
+def create_backup(outside: ExternalContext, target: Target) -> Json:
+    """Back up all workspaces of the store while it is in use, check the copy, and write a manifest beside it."""
+    return copies.create_backup(outside, target)
+
+
+@toolset.tool(_RESTORED, admin=True, listed=False)
+def note_restore(
+    uow: UnitOfWork,
+    file: SourceFile,
+    sha256: Annotated[str, Field(description="Digest of that file, in hexadecimal", max_length=64)],
+) -> Json:
+    """Write into the log of a restored store that it was restored, and from which backup."""
+    return {"log": decisions.log_decision(uow, "desk", _RESTORED, "Restored from a backup", f"{file}, sha256 {sha256}")}
+
+
+@toolset.tool(_IMPORTED, admin=True, listed=False)
+def note_import(
+    uow: UnitOfWork, file: SourceFile, rows: Annotated[int, Field(description="Number of rows", ge=0)]
+) -> Json:
+    """Write into the log of an imported store that it was imported, and from which file."""
+    return {"log": decisions.log_decision(uow, "desk", _IMPORTED, "Imported from an export", f"{file}, {rows} rows")}
+
+
+@toolset.tool("export_create", outside=True, admin=True)
+def create_export(outside: ExternalContext, target: NewFile) -> Json:
+    """Export all workspaces of the store as JSON lines, without the search index, which an import builds again."""
+    return copies.export_store(outside, target)
+
+
+@toolset.tool("store_verify", read_only=True, outside=True, admin=True)
+def verify_store(outside: ExternalContext) -> Json:
+    """Read the whole store and check its pages, the index and the log."""
+    checks = copies.verify_store(outside)
+    return {
+        "ok": not any(check.problems for check in checks),
+        "checks": [{"part": check.part, "problems": check.problems} for check in checks],
+    }

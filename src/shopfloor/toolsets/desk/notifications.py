@@ -1,0 +1,34 @@
+"""Tools for the places where people are notified."""
+
+from __future__ import annotations
+
+from shopfloor.errors import DeliveryFailed
+from shopfloor.toolkit import Json
+from shopfloor.toolsets.desk.contract import toolset
+from shopfloor.usecases.external import ExternalContext
+
+
+@toolset.tool("notify_list", read_only=True, outside=True)
+def list_notifiers(outside: ExternalContext) -> Json:
+    """List the places where people are notified, without their secrets."""
+    return {"places": [{"name": each.name, "kind": each.kind} for each in outside.gateways.notifiers]}
+
+
+@toolset.tool("notify_test", outside=True, admin=True)
+def send_test(outside: ExternalContext) -> Json:
+    """Send a test to every place where people are notified, and say which ones took it."""
+    results = []
+    for notifier in outside.gateways.notifiers:
+        error = None
+        try:
+            notifier.send_test()
+        except DeliveryFailed as failed:
+            error = failed.message
+        results.append({"name": notifier.name, "kind": notifier.kind, "error": error})
+    sent = sum(result["error"] is None for result in results)
+    return {"results": results, "sent": sent, "summary": _describe_results(results)}
+
+
+def _describe_results(results: list[Json]) -> str:
+    failed = [f"{result['name']}: {result['error']}" for result in results if result["error"]]
+    return "; ".join([f"{len(results) - len(failed)} of {len(results)} sent", *failed])
