@@ -1,1 +1,1 @@
-"""What runs without being called."""
+"""Background threads: dispatcher, indexer, housekeeping and others."""

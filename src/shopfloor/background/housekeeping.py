@@ -1,110 +1,194 @@
-"""Housekeeping: the heartbeat of this process, the affairs of dead ones, and what is old enough to go."""
+"""Housekeeping: the heartbeat of this process, recovery from dead ones, and retention."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 
-from shopfloor.domain.actors import OPERATOR
-from shopfloor.domain.times import DAY
-from shopfloor.errors import ShopfloorError
-from shopfloor.repositories.work import Work, Works
-from shopfloor.usecases import decisions, processes, todos
+from shopfloor.background.dispatcher import LONGEST_PAUSES
+from shopfloor.background.log_sealer import LogSealer
+from shopfloor.domain.principals import OPERATOR
+from shopfloor.domain.times import DAY, MINUTE
+from shopfloor.errors import ShopfloorError, StoreBusy
+from shopfloor.gateways.archive import Archive
+from shopfloor.repositories.uow import Database, UnitOfWork
+from shopfloor.usecases import boards, decisions, processes, todos
+from shopfloor.usecases.retention import EmbeddingPurge, MailPurge, RetentionRules, purge_log, purge_transcripts
 
-ANSWERS_KEPT = DAY
-EVENTS_KEPT = 30 * DAY
-ORPHANS_KEPT = DAY
-VECTORS_KEPT = 50_000
-_BEAT = 5.0
-_BATCH = 1000
+ORPHAN_RETENTION = DAY
+HEARTBEAT_SECONDS = 5.0
+MAX_HEARTBEAT_GAP_SECONDS = 30.0
+"""Other processes reap one that has sent no heartbeat for this long."""
+BATCH_ROWS = 200
+"""Rows that one transaction deletes. A task of an epic takes 60 µs, and calls wait for the writer meanwhile."""
+STATISTICS_INTERVAL_BEATS = 720
+"""Once an hour, and at the start: a database that was filled by an earlier version has no statistics."""
+
+DEFAULT_RULES = RetentionRules()
 
 _log = logging.getLogger("shopfloor.housekeeping")
 
 
 @dataclass(frozen=True, slots=True)
-class Chore:
-    """Something to do every so many beats."""
+class PeriodicTask:
+    """An operation that runs every `every` heartbeats until it has no full batch left: in the replica that leads, or
+    everywhere."""
 
     name: str
     every: int
-    do: Callable[[Work], object]
+    action: Callable[[UnitOfWork], object]
+    everywhere: bool = False
 
 
-def chores(subscribers: Sequence[str]) -> list[Chore]:
-    """What there is to do on any floor; deliveries to others than these subscribers are left to a person in the end."""
+@dataclass(frozen=True, slots=True)
+class PeriodicJob:
+    """An operation that opens units of work of its own, so as not to hold the writer. It runs until it returns 0."""
+
+    name: str
+    every: int
+    run: Callable[[Database], int]
+
+
+def list_periodic_jobs(archive: Archive, rules: RetentionRules) -> list[PeriodicJob]:
+    """Return the jobs of every server: to seal the log, and to delete what has expired."""
+    mail = MailPurge()
+    embeddings = EmbeddingPurge()
     return [
-        Chore("processes", 1, processes.bury),
-        Chore("open calls", 1, lambda work: decisions.close_left_open(work, _BATCH)),
-        Chore("kept answers", 12, lambda work: work.answers.forget(work.now - ANSWERS_KEPT, _BATCH)),
-        Chore("lists", 12, todos.purge),
-        Chore("page sessions", 12, lambda work: work.tokens.forget_pages(work.now - DAY, _BATCH)),
-        Chore("old events", 12, lambda work: work.outbox.forget(work.now - EVENTS_KEPT, _BATCH)),
-        Chore("orphaned deliveries", 720, lambda work: _leave_orphans(subscribers, work)),
-        Chore("unused vectors", 720, lambda work: work.index.forget_vectors(VECTORS_KEPT, _BATCH)),
+        PeriodicJob("seals of the log", 12, LogSealer().run),
+        PeriodicJob("old log rows", 12, lambda database: purge_log(database, archive, rules)),
+        PeriodicJob("old transcripts", 12, lambda database: purge_transcripts(database, archive, rules)),
+        PeriodicJob("old mail", 720, lambda database: mail.run(database, archive, rules)),
+        PeriodicJob("unused embeddings", 720, embeddings.run),
     ]
 
 
-def _leave_orphans(subscribers: Sequence[str], work: Work) -> int:
-    return work.outbox.give_up(subscribers, work.now - ORPHANS_KEPT, work.now, _BATCH)
+def list_periodic_tasks(subscribers: Sequence[str], rules: RetentionRules = DEFAULT_RULES) -> list[PeriodicTask]:
+    """Return the tasks of every server. Deliveries to other subscribers than these become dead letters."""
+    return [
+        # Only a process of the same machine can see at once that another one is dead.
+        PeriodicTask("processes", 1, processes.reap_dead, everywhere=True),
+        # Written while the clock of the machine was ahead: an hour ahead, they would be delivered an hour late.
+        PeriodicTask("early deliveries", 1, lambda uow: uow.outbox.make_due(LONGEST_PAUSES, uow.now, BATCH_ROWS)),
+        PeriodicTask("open calls", 1, lambda uow: decisions.close_left_open(uow, BATCH_ROWS)),
+        PeriodicTask("kept answers", 12, lambda uow: uow.idempotency.purge(uow.now - rules.answers, BATCH_ROWS)),
+        PeriodicTask("call windows", 12, lambda uow: uow.call_windows.purge(uow.now - MINUTE, BATCH_ROWS)),
+        PeriodicTask("lists", 12, lambda uow: todos.purge_deleted(uow, BATCH_ROWS)),
+        PeriodicTask("deleted tasks", 12, lambda uow: boards.purge_deleted(uow, BATCH_ROWS)),
+        PeriodicTask("page sessions", 12, lambda uow: uow.tokens.purge_page_sessions(uow.now - DAY, BATCH_ROWS)),
+        PeriodicTask("old events", 12, _EventPurge(rules.events).run),
+        # After a day, not at once: another replica may know a subscriber that this one does not.
+        PeriodicTask(
+            "orphaned deliveries",
+            720,
+            lambda uow: uow.outbox.give_up_orphans(subscribers, uow.now - ORPHAN_RETENTION, uow.now, BATCH_ROWS),
+        ),
+    ]
+
+
+class _EventPurge:
+    """Delete old events. It remembers up to where only events with dead letters are left, and reads those once."""
+
+    def __init__(self, retention: int) -> None:
+        self._retention = retention
+        self._after = 0
+
+    def run(self, uow: UnitOfWork) -> int:
+        examined, self._after = uow.outbox.purge(uow.now - self._retention, BATCH_ROWS, self._after)
+        return examined
 
 
 class Housekeeper:
-    """One thread that beats and keeps house."""
+    """One thread that sends heartbeats and runs the periodic tasks."""
 
-    def __init__(self, works: Works, chores: Sequence[Chore]) -> None:
-        self._works = works
-        self._chores = chores
+    def __init__(
+        self,
+        database: Database,
+        tasks: Sequence[PeriodicTask],
+        jobs: Sequence[PeriodicJob] = (),
+        synchronise_clock: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._database = database
+        self._registration = database.registration
+        self._synchronise_clock = synchronise_clock
+        self.tasks = tasks
+        self.jobs = jobs
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self._register: Callable[[Work], int]
+        self._beat_at = time.monotonic()
+        self._register: Callable[[UnitOfWork], int]
+
+    @property
+    def running(self) -> bool:
+        """True while the thread lives and sends heartbeats."""
+        is_recent = time.monotonic() < self._beat_at + MAX_HEARTBEAT_GAP_SECONDS
+        return self._thread is not None and self._thread.is_alive() and is_recent
 
     def start(self, kind: str, url: str | None = None) -> None:
-        """Register this process and begin."""
-        self._register = partial(processes.register, kind=kind, url=url)
-        self._works.process = self._works.write(self._register, OPERATOR)
-        self._thread = threading.Thread(target=self._run, name="shopfloor-housekeeper", daemon=True)
+        """Register this process and start the thread."""
+        self._register = partial(processes.register_process, kind=kind, url=url)
+        self._registration.set(self._database.write(self._register, OPERATOR))
+        self._thread = threading.Thread(target=self._run_loop, name="shopfloor-housekeeper", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
-        process = self._works.process
+        process = self._registration.number
         if process is not None:
-            self._works.write(lambda work: work.processes.remove(process), OPERATOR)
-            self._works.process = None
+            try:
+                self._database.write(lambda uow: uow.processes.remove(process), OPERATOR)
+            except StoreBusy as error:
+                # Others reap this process; what is still queued must be written all the same.
+                _log.warning("process %s is not removed: %s", process, error)
+            self._registration.set(None)
 
-    def _run(self) -> None:
-        beat = 0
-        while True:
-            self._beat(beat)
-            beat += 1
-            if self._stopping.wait(_BEAT):
+    def _run_loop(self) -> None:
+        for beat in count():
+            # First, and before every round: others give up a process without a heartbeat for 30 s.
+            self._log_errors("heartbeat", self.heartbeat)
+            self._log_errors("clock", self._synchronise_clock)
+            leads = self._database.store.try_lead(self._database.workspace)
+            for task in self.tasks:
+                if beat % task.every == 0 and (leads or task.everywhere):
+                    self._log_errors(task.name, partial(self.run, task))
+            for job in self.jobs:
+                if beat % job.every == 0 and leads:
+                    self._log_errors(job.name, partial(self.run_job, job))
+            if beat % STATISTICS_INTERVAL_BEATS == 0:
+                self._log_errors("statistics", self._database.store.update_statistics)
+            if self._stopping.wait(HEARTBEAT_SECONDS):
                 return
 
-    def _beat(self, beat: int) -> None:
-        self._do("heartbeat", self.show_life)
-        for chore in self._chores:
-            if beat % chore.every == 0:
-                self._do(chore.name, lambda chore=chore: self.keep(chore))  # type: ignore[misc]
-
-    def _do(self, name: str, deed: Callable[[], object]) -> None:
+    def _log_errors(self, name: str, action: Callable[[], object]) -> None:
         try:
-            deed()
+            action()
         except ShopfloorError as error:
             _log.warning("%s: %s", name, error)
+        except Exception:  # noqa: BLE001 - without this thread, other processes reap this one as dead
+            _log.exception("%s failed", name)
 
-    def show_life(self) -> None:
-        """Beat. Who was silent for so long that others took it for dead comes back under a new number."""
-        process = self._works.process
+    def heartbeat(self) -> None:
+        """Record a heartbeat. A process that others reaped as dead registers again under a new number."""
+        process = self._registration.number
         assert process is not None
-        if not self._works.write(lambda work: work.processes.beat(process, work.now), OPERATOR):
-            self._works.process = self._works.write(self._register, OPERATOR)
+        if not self._database.write(lambda uow: processes.record_heartbeat(uow, process), OPERATOR):
+            self._registration.set(self._database.write(self._register, OPERATOR))
+        self._beat_at = time.monotonic()
 
-    def keep(self, chore: Chore) -> None:
-        """Do a chore until nothing is left of it, a batch at a time."""
-        while self._works.write(chore.do, OPERATOR) == _BATCH and not self._stopping.is_set():
+    def run(self, task: PeriodicTask) -> None:
+        """Run a task until nothing is left to do, a batch at a time."""
+        # Each batch is a transaction of its own, so that calls get the writer in between.
+        while self._database.write(task.action, OPERATOR) == BATCH_ROWS and not self._stopping.is_set():
             pass
+
+    def run_job(self, job: PeriodicJob) -> None:
+        """Run a job until nothing is left to do; the heartbeat continues meanwhile."""
+        while job.run(self._database) and not self._stopping.is_set():
+            if time.monotonic() > self._beat_at + HEARTBEAT_SECONDS:
+                self.heartbeat()

@@ -1,7 +1,7 @@
-"""The indexer: brings the index up to date when something stirs, and makes vectors while nobody calls.
+"""The background thread that keeps the index up to date, and the one that watches the files.
 
-What it has done is in the store, so that it goes on there after any end. Watching the files is only a hint: a search
-looks for itself.
+All progress is in the store, so an update continues after any kind of stop. Watching the files only saves work: a
+search of a tree that is not large looks for changes itself.
 """
 
 from __future__ import annotations
@@ -10,151 +10,134 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 from watchfiles import DefaultFilter, watch
 
-from shopfloor.domain.actors import OPERATOR
 from shopfloor.domain.paths import EXCLUDED
 from shopfloor.errors import ShopfloorError
-from shopfloor.gateways.embeddings import Embeddings, Off
-from shopfloor.gateways.files import Files
-from shopfloor.gateways.tree import Tree
-from shopfloor.repositories.work import Outside, Works
-from shopfloor.usecases import index
+from shopfloor.search.index import SearchIndex
 
-_SLICE = 0.25
-_BATCH = 8
-_COURTESY = 1.0
-_POLL = 60.0
+SLICE_SECONDS = 0.25
+SLICE_PAUSE_SECONDS = 0.01
+WAIT_SECONDS = 1.0
+"""How long it waits for a search that refreshes the index."""
+
+CHUNKS_PER_SLICE = 8
+"""Chunks that are embedded before calls may come between."""
+MAX_EMBEDDING_PAUSE_SECONDS = 0.2
+YIELD_SECONDS = 1.0
+"""How long embedding waits for running calls to end."""
+YIELD_CHECK_SECONDS = 0.02
+
+WATCH_SECONDS = 1.0
+DEBOUNCE_SECONDS = 0.2
+
+POLL_SECONDS = 60.0
+ERROR_PAUSE_SECONDS = 1.0
+IGNORED_FOLDERS = (*EXCLUDED, ".shopfloor", ".cache")
 
 _log = logging.getLogger("shopfloor.indexer")
 
-Progress = Callable[[str, int, int], None]
-
 
 class Indexer:
-    """One thread that indexes, and one that watches."""
+    """Updates the index when a search, the watcher or the clock asks for it, and embeds chunks between calls."""
 
-    def __init__(self, works: Works) -> None:
-        self._works = works
-        self._outside = Outside(works, OPERATOR, 0)
+    def __init__(self, index: SearchIndex, root: Path, is_busy: Callable[[], bool]) -> None:
+        self._index = index
+        self._root = root
+        self._is_busy = is_busy
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self.busy: Callable[[], bool] = lambda: False
-        """Whether calls are under way, which go first."""
-
-    @property
-    def _tree(self) -> Tree:
-        return self._outside.the(Tree)
 
     def start(self, *, at_once: bool) -> None:
-        """Begin; at once, or when the first search asks for it."""
+        """Start the thread. It indexes files at once, or after the first search."""
         if at_once:
-            self._tree.wanted.set()
+            self._index.request_update()
         self._thread = threading.Thread(target=self._run, name="shopfloor-indexer", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
+        """Stop both threads, and release those of the index."""
         self._stopping.set()
-        self._tree.wanted.set()
+        self._index.request_update()
         if self._thread is not None:
             self._thread.join()
-
-    def state(self) -> dict[str, Any]:
-        """How far it is, for people and metrics."""
-        embeddings = self._outside.the(Embeddings)  # type: ignore[type-abstract]
-        made, passages = self._outside.read(lambda work: work.index.vector_progress(embeddings.name))
-        return {
-            "files": self._tree.total,
-            "filesPending": len(self._tree.pending),
-            "passages": passages,
-            "vectors": made,
-            "embeddings": embeddings.name
-            + ("" if embeddings.ready() or embeddings.name == Off.name else ", not there yet"),
-        }
-
-    def catch_up(self, progress: Progress = lambda _, __, ___: None, *, vectors: bool = True) -> dict[str, Any]:
-        """Do everything there is to do, now, on this thread."""
-        first = True
-        while first or self._tree.pending:
-            index.refresh(
-                self._outside,
-                _SLICE * 4,
-                patience=30.0,
-                thoroughly=True,
-                look=first,
-                progress=lambda done, total: progress("files", done, total),
-            )
-            first = False
-        index.catch_up(self._outside)
-        embeddings = self._outside.the(Embeddings)  # type: ignore[type-abstract]
-        while vectors and index.embed(self._outside, _BATCH * 8):
-            progress("vectors", *self._outside.read(lambda work: work.index.vector_progress(embeddings.name)))
-        return self.state()
+        self._index.close()
 
     def _run(self) -> None:
-        tree = self._tree
         watching = False
+        self._index.allow_watching()
         while True:
-            tree.wanted.wait(_POLL if watching else None)
+            requested = self._index.wait_for_request(POLL_SECONDS)
             if self._stopping.is_set():
                 return
-            if not watching:
-                watching = True
-                threading.Thread(target=self._watch, name="shopfloor-watcher", daemon=True).start()
-            tree.wanted.clear()
-            tree.working = True
             try:
-                self._round()
+                if requested or watching:
+                    with self._index.updating():
+                        self._update()
+                    # After the first scan, which says whether the tree is large.
+                    if not watching:
+                        watching = True
+                        threading.Thread(target=self._watch, name="shopfloor-watcher", daemon=True).start()
+                else:
+                    # Without any search, marks of changed documents must not pile up either.
+                    self._index.documents.update()
             except ShopfloorError as error:
                 _log.warning(
-                    "indexing waits: %s", ": ".join([error.message, *filter(None, [error.facts.get("details")])])
+                    "indexing failed: %s", ": ".join([error.message, *filter(None, [error.facts.get("details")])])
                 )
-                self._stopping.wait(1.0)
-            finally:
-                tree.working = False
+                self._stopping.wait(ERROR_PAUSE_SECONDS)
 
-    def _round(self) -> None:
-        """All that is to be done, a little at a time, so that calls come between."""
-        self._index()
+    def _update(self) -> None:
+        """Index, then embed in small slices, so that calls come between."""
+        self._index_changes()
         while not self._stopping.is_set():
             started = time.monotonic()
-            if not index.embed(self._outside, _BATCH):
+            if not self._index.embeddings.embed_next(CHUNKS_PER_SLICE):
                 return
-            self._stopping.wait(min(0.2, (time.monotonic() - started) / 4))
-            self._let_calls_go_first()
-            if self._tree.wanted.is_set():  # newer words go before older vectors
+            # Embedding occupies half of the cores. It pauses for a quarter of its time, and then until calls have
+            # ended, but not forever: a busy server gets its embeddings too.
+            self._stopping.wait(min(MAX_EMBEDDING_PAUSE_SECONDS, (time.monotonic() - started) / 4))
+            deadline = time.monotonic() + YIELD_SECONDS
+            while self._is_busy() and time.monotonic() < deadline and not self._stopping.is_set():
+                self._stopping.wait(YIELD_CHECK_SECONDS)
+            # Changed text is found by its words before old text gets embeddings.
+            if self._index.has_request:
                 return
 
-    def _index(self) -> None:
-        began, slices = time.monotonic(), 0
+    def _index_changes(self) -> None:
+        started, slices = time.monotonic(), 0
         while not self._stopping.is_set():
             slices += 1
-            if index.refresh(self._outside, _SLICE, patience=1.0, look=slices == 1).complete:
+            if self._index.files.refresh(SLICE_SECONDS, wait=WAIT_SECONDS, scan=slices == 1).complete:
                 break
-            self._stopping.wait(0.01)
-        index.catch_up(self._outside)
+            self._stopping.wait(SLICE_PAUSE_SECONDS)
+        self._index.documents.update()
         if slices > 1:
-            seconds = round(time.monotonic() - began, 2)
-            _log.info("index is up to date", extra={"files": self._tree.total, "seconds": seconds})
-
-    def _let_calls_go_first(self) -> None:
-        until = time.monotonic() + _COURTESY
-        while self.busy() and time.monotonic() < until and not self._stopping.is_set():
-            self._stopping.wait(0.02)
+            seconds = round(time.monotonic() - started, 2)
+            _log.info("index is up to date", extra={"files": self._index.files.total, "seconds": seconds})
 
     def _watch(self) -> None:
-        tree = self._tree
-        root = self._outside.the(Files).root
-        quiet = DefaultFilter(ignore_dirs=(*DefaultFilter.ignore_dirs, *EXCLUDED, ".shopfloor", ".cache"))
+        while self._index.is_watched and not self._stopping.is_set():
+            if self._index.wait_for_change(WATCH_SECONDS):
+                self._index.request_update()
+                # The update takes the changes; until then the queue stays readable.
+                self._stopping.wait(DEBOUNCE_SECONDS)
+        if not self._stopping.is_set():
+            self._take_hints()
+
+    def _take_hints(self) -> None:
+        """Ask for an update when files change, until the program stops."""
+        not_ignored = DefaultFilter(ignore_dirs=(*DefaultFilter.ignore_dirs, *IGNORED_FOLDERS))
+        # Watching may fail, as when the system's limit of watches is reached. The index then looks for itself.
         try:
-            tree.watched(True)
-            changes = watch(root, watch_filter=quiet, debounce=200, step=50, stop_event=self._stopping, recursive=True)
-            for _ in changes:
-                tree.stir()
-                tree.wanted.set()
+            self._index.set_hinted(True)
+            for _ in watch(
+                self._root, watch_filter=not_ignored, debounce=200, step=50, stop_event=self._stopping, recursive=True
+            ):
+                self._index.notice_change()
         except (OSError, RuntimeError) as error:
             _log.info("files are not watched: %s", error)
         finally:
-            tree.watched(False)
+            self._index.set_hinted(False)
