@@ -1,1 +1,1 @@
-"""The doors: HTTP, MCP, stdio."""
+"""The transports: HTTP, MCP, stdio."""

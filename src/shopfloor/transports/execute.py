@@ -1,37 +1,39 @@
-"""POST /mcp/execute: every toolset of the profile, in the factory's envelope, with a fitting HTTP status."""
+"""POST /mcp/execute: every toolset of the profile, in the factory contract's envelope, with an HTTP status."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic_core import to_json
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from shopfloor.app import Floor, now
+from shopfloor.engine import Engine
 from shopfloor.errors import (
+    IdempotencyKeyReused,
     InvalidInput,
-    KeyReused,
+    InvalidState,
     NotFound,
     PermissionDenied,
     RateLimited,
     ShopfloorError,
     Unauthenticated,
     Unavailable,
-    WrongState,
 )
-from shopfloor.toolkit import Answer, Call, Credential, Toolset, enveloped
-from shopfloor.transports.auth import authenticate, challenge, trace_of
-from shopfloor.transports.bodies import parse, read_body
-from shopfloor.transports.waiting import answered
+from shopfloor.gateways.clock import now
+from shopfloor.toolkit import DISCONNECTED_KEY, Credential, Json, Request, error_envelope, to_envelope
+from shopfloor.transports.auth import authenticate, challenge_headers, read_trace
+from shopfloor.transports.bodies import parse_json, read_body
+from shopfloor.transports.disconnect import call_unless_disconnected
+from shopfloor.transports.headers import read_headers
 
-STATUS: list[tuple[type[ShopfloorError], int]] = [
-    (KeyReused, 409),
-    (WrongState, 409),
+# The first match counts: a subclass is listed before its base class.
+HTTP_STATUS: list[tuple[type[ShopfloorError], int]] = [
+    (IdempotencyKeyReused, 409),
+    (InvalidState, 409),
     (InvalidInput, 422),
     (Unauthenticated, 401),
     (PermissionDenied, 403),
@@ -43,94 +45,93 @@ _FIELDS = {"agentId", "toolName", "input", "idempotencyKey"}
 
 
 class Execute:
-    """The door of the factory contract, as an ASGI application."""
+    """The endpoint as an ASGI application."""
 
-    def __init__(self, floor: Floor) -> None:
-        self._floor = floor
-        self._toolset_of = {tool: toolset for toolset in floor.profile for tool in toolset.tools}
-        self._default = floor.profile[0]
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._toolset_of = {tool: toolset for toolset in engine.profile for tool in toolset.tools}
+        self._default = engine.profile[0]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             raise HTTPException(405, headers={"Allow": "POST"})
-        headers = Headers(scope=scope)
         try:
-            credential = await authenticate(self._floor, headers)
-            call = self._call(credential, headers, parse(await read_body(receive)))
-            answer = await answered(self._floor, call, receive)
+            # The credential comes before the body: a caller without one must not learn from errors what a body looks
+            # like.
+            credential = await authenticate(self._engine, scope)
+            request = self._parse_request(credential, scope, parse_json(await read_body(receive)))
+            result = await call_unless_disconnected(self._engine, request, receive)
         except ClientDisconnect:
             return
-        except ShopfloorError as error:  # before there was a call
-            answer = _refused(self._default, error)
-        await self._respond(answer, headers, scope, receive, send)
+        except ShopfloorError as error:
+            # There is no request yet, so no contract can render it.
+            response = self._respond(error_envelope(error, error.message, now()), error, malformed=True)
+        else:
+            malformed = result.error is not None and result.error is request.envelope_error
+            response = self._respond(to_envelope(result), result.error, malformed=malformed)
+            if result.record.replayed:
+                response.headers["Idempotency-Replayed"] = "true"
+        if response.status_code == 401:
+            response.headers.update(challenge_headers(self._engine, scope))
+        await response(scope, receive, send)
 
-    def _call(self, credential: Credential, headers: Headers, body: Any) -> Call:
+    def _parse_request(self, credential: Credential, scope: Scope, body: Any) -> Request:
+        headers = read_headers(scope)
         if not isinstance(body, dict):
             raise InvalidInput("The body must be an object with toolName and input")
         name, given = body.get("toolName"), body.get("input")
         if not isinstance(name, str) or not name:
             raise InvalidInput("toolName is required: the name of the tool to call")
-        call = Call(
+        claimed_name, key, envelope_error = body.get("agentId"), None, None
+        # What is wrong with the envelope is raised later, as part of a call of this tool, so that the log has it.
+        try:
+            unknown = sorted(set(body) - _FIELDS)
+            if unknown:
+                raise InvalidInput(f"Unknown field '{unknown[0][:64]}'; allowed: {', '.join(sorted(_FIELDS))}")
+            if not isinstance(claimed_name, str | None) or claimed_name == "":
+                raise InvalidInput("agentId must be a non-empty string")
+            key = read_idempotency_key(headers.list("idempotency-key"), body.get("idempotencyKey"))
+        except InvalidInput as error:
+            claimed_name, envelope_error = None, error
+        return Request(
             toolset=self._toolset_of.get(name, self._default),
-            name=name,
+            tool_name=name,
             input={} if given is None else given,
             credential=credential,
-            door="execute",
-            session=headers.get("mcp-session-id"),
-            trace=trace_of(self._floor, headers),
+            transport="execute",
+            claimed_name=claimed_name,
+            idempotency_key=key,
+            session=headers.find("mcp-session-id") or None,
+            trace=read_trace(self._engine, headers.find),
+            is_abandoned=lambda: DISCONNECTED_KEY in scope,
+            envelope_error=envelope_error,
         )
-        try:
-            call.claim, call.key = _around(headers, body)
-        except InvalidInput as error:
-            call.fault = error
-        return call
 
-    async def _respond(self, answer: Answer, sent: Headers, scope: Scope, receive: Receive, send: Send) -> None:
-        malformed = isinstance(answer.error, InvalidInput) and answer.error is answer.call.fault
-        status = 400 if malformed else status_of(answer.error)
-        headers: dict[str, str] = retry_after(answer.error)
-        if status == 401:
-            headers |= challenge(self._floor, str(Request(scope).base_url), sent)
-        if answer.call.replayed:
-            headers["Idempotency-Replayed"] = "true"
-        await Response(to_json(enveloped(answer)), status, headers, "application/json")(scope, receive, send)
+    def _respond(self, body: Json, error: ShopfloorError | None, *, malformed: bool) -> Response:
+        # 400 means that the request is malformed, 422 that the tool rejects its input.
+        status = 400 if malformed and isinstance(error, InvalidInput) else http_status(error)
+        return Response(to_json(body), status, retry_after_header(error), "application/json")
 
 
-def status_of(error: ShopfloorError | None) -> int:
-    """The HTTP status beside a body that says the same."""
+def http_status(error: ShopfloorError | None) -> int:
+    """Return the HTTP status of an error."""
     if error is None:
         return 200
-    return next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+    return next((status for kind, status in HTTP_STATUS if isinstance(error, kind)), 500)
 
 
-def retry_after(error: ShopfloorError | None) -> dict[str, str]:
-    """When to come back."""
+def retry_after_header(error: ShopfloorError | None) -> dict[str, str]:
+    """Return the Retry-After header of an error, if it has one."""
     if isinstance(error, RateLimited):
         return {"Retry-After": str(error.facts["seconds"])}
     return {"Retry-After": "1"} if isinstance(error, Unavailable) else {}
 
 
-def one_key(sent: Sequence[str], given: Any) -> str | None:
-    """The idempotency key of a call, sent in headers or given beside its input; all of them must agree."""
+def read_idempotency_key(sent: Sequence[str], given: Any) -> str | None:
+    """Return the idempotency key of the header or the body; if both are given they must agree."""
     if not isinstance(given, str | None):
-        raise InvalidInput("An idempotency key is text, or left out", field="idempotencyKey")
+        raise InvalidInput("idempotencyKey must be a string", field="idempotencyKey")
     keys = [key.strip(" \t") for key in sent] + ([] if given is None else [given])
     if any(key != keys[0] for key in keys):
-        raise InvalidInput("Send one idempotency key, in the header or beside the input", field="idempotencyKey")
+        raise InvalidInput("The idempotency keys in header and body differ", field="idempotencyKey")
     return keys[0] if keys else None
-
-
-def _around(headers: Headers, body: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """What stands around a call: as whom it claims to be made, and its idempotency key."""
-    unknown = sorted(set(body) - _FIELDS)
-    if unknown:
-        raise InvalidInput(f"Unknown field '{unknown[0][:64]}'; allowed: {', '.join(sorted(_FIELDS))}")
-    claim = body.get("agentId")
-    if not isinstance(claim, str | None) or claim == "":
-        raise InvalidInput("agentId is text, or left out")
-    return claim, one_key(headers.getlist("idempotency-key"), body.get("idempotencyKey"))
-
-
-def _refused(toolset: Toolset, error: ShopfloorError) -> Answer:
-    call = Call(toolset, "", {}, Credential(), "execute", finished=now(), fault=error)
-    return Answer(toolset.refuse(error, call), call, error)

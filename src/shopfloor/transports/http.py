@@ -1,4 +1,4 @@
-"""HTTP: every route of a floor, behind one gate."""
+"""HTTP: every route of a server, behind one gate."""
 
 from __future__ import annotations
 
@@ -9,189 +9,206 @@ from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shopfloor.app import LOADING, Floor, now
 from shopfloor.chat import routes as chat
+from shopfloor.chat.model import find_missing_setup
+from shopfloor.engine import IMPORT_LOCK, Engine
 from shopfloor.errors import InvalidInput, NotFound, ShopfloorError, Unauthenticated
-from shopfloor.toolkit import Credential, refusal
-from shopfloor.transports.auth import METADATA, authenticate, challenge, metadata
-from shopfloor.transports.execute import Execute, retry_after, status_of
+from shopfloor.gateways.clock import now
+from shopfloor.toolkit import Credential, error_envelope
+from shopfloor.transports.auth import METADATA_PATH, authenticate, challenge_headers, resource_metadata
+from shopfloor.transports.execute import Execute, http_status, retry_after_header
 from shopfloor.transports.gate import Gate
-from shopfloor.transports.openapi import description
+from shopfloor.transports.openapi import describe_api
 from shopfloor.web.desk import Desk
 from shopfloor.web.routes import Pages
 
 if TYPE_CHECKING:
     from shopfloor.transports.mcp import Endpoint
 
-_SOON = 0.5
+# Importing the MCP SDK takes 0.45 s, as long as everything else at the start, and a server is ready without it. It is
+# loaded on the first request, or this many seconds after the start.
+PRELOAD_DELAY_SECONDS = 0.5
 
 
-def application(floor: Floor) -> ASGIApp:
-    """The whole HTTP surface of the floor."""
-    doors = Doors(floor)
-    rooms = Rooms(floor)
+def build_app(engine: Engine) -> ASGIApp:
+    """Build the ASGI application with all routes."""
+    service = ServiceRoutes(engine)
+    endpoints = McpEndpoints(engine)
     routes = [
-        Route("/healthz", doors.healthz),
-        Route("/readyz", doors.readyz),
-        Route("/metrics", doors.metrics),
-        Route("/openapi.json", doors.openapi),
-        Route("/mcp/execute", Execute(floor)),
-        *rooms.routes(),
+        Route("/healthz", service.healthz),
+        Route("/readyz", service.readyz),
+        Route("/metrics", service.metrics),
+        Route("/openapi.json", service.openapi),
+        Route("/mcp/execute", Execute(engine)),
+        *endpoints.routes(),
     ]
-    pages = Pages(floor)
-    desk = Desk(floor, pages)
-    routes += [*chat.routes(floor, doors.proven(pages)), *pages.routes(), *desk.routes()]
-    if floor.settings.issuer:
-        routes += [Route(METADATA, doors.protected_resource), Route(f"{METADATA}/mcp", doors.protected_resource)]
+    pages = Pages(engine, find_missing_setup(engine.settings))
+    desk = Desk(engine, pages)
+    routes += [*chat.routes(engine, service.authenticate_request(pages)), *pages.routes(), *desk.routes()]
+    if engine.settings.issuer:
+        routes += [
+            Route(METADATA_PATH, service.protected_resource),
+            Route(f"{METADATA_PATH}/mcp", service.protected_resource),
+        ]
+
+    async def not_found(request: Request, error: Exception) -> Response:
+        # A browser gets a page with the way back, a program an error envelope.
+        if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+            return await desk.render_not_found(request)
+        return await service.not_found(request, error)
 
     return Gate(
         Starlette(
             routes=routes,
-            lifespan=rooms.open,
-            exception_handlers={ShopfloorError: doors.refused, HTTPException: doors.missed},
+            lifespan=endpoints.open,
+            exception_handlers={ShopfloorError: service.render_error, HTTPException: not_found},
         ),
-        floor.settings,
-        lambda path: pages.is_form(path) or desk.is_form(path),
+        engine.settings,
+        lambda path: pages.accepts_form(path) or desk.accepts_form(path),
     )
 
 
-class Rooms:
-    """The MCP endpoints: /mcp for the profile, and an address for each toolset that can be served.
+class McpEndpoints:
+    """The MCP endpoints: /mcp for the profile, and an address for each toolset that can be served."""
 
-    They are made when somebody asks for them, or a little after the start: loading the SDK takes as long as all the
-    rest, and a floor is ready without it.
-    """
-
-    def __init__(self, floor: Floor) -> None:
-        self._floor = floor
-        served = [toolset for toolset in floor.toolsets.values() if toolset.served]
-        self._toolsets = {"/mcp": floor.profile} | {f"/mcp/{toolset.name}": [toolset] for toolset in served}
-        self._asked: asyncio.Event
-        self._made: asyncio.Future[dict[str, Endpoint]]
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        served = [toolset for toolset in engine.toolsets.values() if toolset.served]
+        self._toolsets = {"/mcp": engine.profile} | {f"/mcp/{toolset.name}": [toolset] for toolset in served}
+        self._requested: asyncio.Event
+        self._loaded: asyncio.Future[dict[str, Endpoint]]
 
     def routes(self) -> list[Route]:
-        return [Route(path, _Room(self, path)) for path in self._toolsets]
+        return [Route(path, _LazyEndpoint(self, path)) for path in self._toolsets]
 
     @asynccontextmanager
     async def open(self, _: Starlette) -> AsyncIterator[None]:
-        """For as long as requests are served."""
-        self._made = asyncio.get_running_loop().create_future()
-        self._asked, closing = asyncio.Event(), asyncio.Event()
-        holding = asyncio.create_task(self._hold(closing))
+        """Run the endpoints while requests are served."""
+        self._loaded = asyncio.get_running_loop().create_future()
+        self._requested, closing = asyncio.Event(), asyncio.Event()
+        running = asyncio.create_task(self._run(closing))
         try:
             yield
         finally:
             closing.set()
-            self._asked.set()
-            await holding
+            self._requested.set()
+            await running
 
     async def endpoint(self, path: str) -> Endpoint:
-        self._asked.set()
-        return (await asyncio.shield(self._made))[path]
+        self._requested.set()
+        # All requests wait for the same future: one that is cancelled must not cancel it for the others.
+        return (await asyncio.shield(self._loaded))[path]
 
-    async def _hold(self, closing: asyncio.Event) -> None:
+    async def _run(self, closing: asyncio.Event) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(_SOON):
-                await self._asked.wait()
+            async with asyncio.timeout(PRELOAD_DELAY_SECONDS):
+                await self._requested.wait()
         if closing.is_set():
             return
-        making = asyncio.ensure_future(asyncio.to_thread(self._make))
-        await asyncio.wait((making,))
-        if (failure := making.exception()) is not None:
-            self._made.set_exception(failure)  # whoever asks is told; nobody waits for what will not come
+        # On a thread: the import would block the event loop, and with it every other request.
+        loading = asyncio.ensure_future(asyncio.to_thread(self._load))
+        await asyncio.wait((loading,))
+        if (failure := loading.exception()) is not None:
+            # Each request fails with it. Without this, every client of the server waited forever.
+            self._loaded.set_exception(failure)
             return
-        endpoints = making.result()
+        endpoints = loading.result()
         async with AsyncExitStack() as stack:
             for endpoint in endpoints.values():
                 await stack.enter_async_context(endpoint.running())
-            self._made.set_result(endpoints)
+            self._loaded.set_result(endpoints)
             await closing.wait()
 
-    def _make(self) -> dict[str, Endpoint]:
-        with LOADING:
-            from shopfloor.transports import mcp  # noqa: PLC0415 - see above
+    def _load(self) -> dict[str, Endpoint]:
+        # The chat loads the same SDK on another thread, and each could find the half-loaded module of the other.
+        with IMPORT_LOCK:
+            from shopfloor.transports import mcp, mcp_server  # noqa: PLC0415 - see PRELOAD_DELAY_SECONDS
 
-        floor = self._floor
-        return {path: mcp.Endpoint(floor, mcp.server(floor, room, "mcp")) for path, room in self._toolsets.items()}
+        engine = self._engine
+        return {
+            path: mcp.Endpoint(engine, mcp_server.build_server(engine, toolsets, "mcp"))
+            for path, toolsets in self._toolsets.items()
+        }
 
 
-class _Room:
-    """One of them, as an ASGI application."""
+class _LazyEndpoint:
+    """An ASGI application that waits for its endpoint."""
 
-    def __init__(self, rooms: Rooms, path: str) -> None:
-        self._rooms = rooms
+    def __init__(self, endpoints: McpEndpoints, path: str) -> None:
+        self._endpoints = endpoints
         self._path = path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await (await self._rooms.endpoint(self._path))(scope, receive, send)
+        await (await self._endpoints.endpoint(self._path))(scope, receive, send)
 
 
-class Doors:
-    """The small routes around the calls."""
+class ServiceRoutes:
+    """Health, readiness, metrics, OpenAPI and error rendering."""
 
-    def __init__(self, floor: Floor) -> None:
-        self._floor = floor
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
     async def healthz(self, _: Request) -> Response:
         return JSONResponse({"status": "alive"})
 
     async def readyz(self, _: Request) -> Response:
-        missing = await run_in_threadpool(self._floor.ready)
+        missing = await run_in_threadpool(self._engine.list_unready)
         return JSONResponse({"status": "waiting" if missing else "ready", "missing": missing}, 503 if missing else 200)
 
     async def metrics(self, request: Request) -> Response:
         try:
-            await authenticate(self._floor, request.headers)
+            await authenticate(self._engine, request.scope)
         except Unauthenticated as error:
-            return self._unauthenticated(error, request)
-        return Response(await run_in_threadpool(self._floor.metrics.page), media_type="text/plain; version=0.0.4")
+            return self._reject_unauthenticated(error, request)
+        return Response(
+            await run_in_threadpool(self._engine.telemetry.metrics.render), media_type="text/plain; version=0.0.4"
+        )
 
     async def openapi(self, _: Request) -> Response:
-        return JSONResponse(description(self._floor))
+        return JSONResponse(describe_api(self._engine))
 
     async def protected_resource(self, request: Request) -> Response:
-        return JSONResponse(metadata(self._floor, str(request.base_url)))
+        return JSONResponse(resource_metadata(self._engine, request.scope))
 
-    def proven(self, pages: Pages) -> Callable[[Request], Awaitable[Credential]]:
-        """Who sends a request: the bearer of a token, or whoever signed in on a page."""
+    def authenticate_request(self, pages: Pages) -> Callable[[Request], Awaitable[Credential]]:
+        """Return a function that accepts a bearer token or a page session."""
 
-        async def proven(request: Request) -> Credential:
+        async def authenticate_any(request: Request) -> Credential:
+            # A bearer token counts before the cookie: its caller is a program, which has no form token.
             if "authorization" in request.headers:
-                return await authenticate(self._floor, request.headers)
-            return await pages.proven(request)
+                return await authenticate(self._engine, request.scope)
+            return await pages.authenticate(request)
 
-        return proven
+        return authenticate_any
 
-    async def refused(self, request: Request, error: Exception) -> Response:
-        """A refusal that a route did not shape itself, as /mcp/execute shapes it."""
+    async def render_error(self, request: Request, error: Exception) -> Response:
+        """Render an error that a route did not render itself, as /mcp/execute does."""
         assert isinstance(error, ShopfloorError)
         if isinstance(error, Unauthenticated):
-            return self._unauthenticated(error, request)
-        return JSONResponse(_untimed(error), status_of(error), retry_after(error))
+            return self._reject_unauthenticated(error, request)
+        return JSONResponse(_stable_error(error), http_status(error), retry_after_header(error))
 
-    async def missed(self, request: Request, error: Exception) -> Response:
-        """A place that there is not, or that is used in another way, in the same shape."""
+    async def not_found(self, request: Request, error: Exception) -> Response:
+        """Render 404 and 405 as error envelopes."""
         assert isinstance(error, HTTPException)
         here = request.url.path[:100]
-        told: ShopfloorError = NotFound(f"There is nothing at {here}", hint="What is served: /openapi.json")
+        problem: ShopfloorError = NotFound(f"Not found: {here}", hint="/openapi.json lists what is served")
         if error.status_code == 405:
             allowed = (error.headers or {}).get("Allow", "another method")
-            told = InvalidInput(f"{request.method} does nothing at {here}", hint=f"Use {allowed}")
-        return JSONResponse(refusal(told, told.message, now()), error.status_code, error.headers)
+            problem = InvalidInput(f"Method {request.method} not allowed for {here}", hint=f"Use {allowed}")
+        return JSONResponse(error_envelope(problem, problem.message, now()), error.status_code, error.headers)
 
-    def _unauthenticated(self, error: Unauthenticated, request: Request) -> Response:
-        sent: Headers = request.headers
-        return JSONResponse(_untimed(error), 401, challenge(self._floor, str(request.base_url), sent))
+    def _reject_unauthenticated(self, error: Unauthenticated, request: Request) -> Response:
+        return JSONResponse(_stable_error(error), 401, challenge_headers(self._engine, request.scope))
 
 
-def _untimed(error: ShopfloorError) -> dict[str, object]:
-    """A refusal that is the same, byte for byte, whenever and to whomever it is said."""
+def _stable_error(error: ShopfloorError) -> dict[str, object]:
+    """Render an error without a timestamp, so that it is the same for every caller, byte for byte."""
     details = {"hint": error.hint} if error.hint else {}
     return {"success": False, "error": {"code": error.code, "message": error.message, "details": details}}

@@ -1,11 +1,11 @@
-"""The description of the HTTP surface, as OpenAPI."""
+"""The OpenAPI description of the HTTP routes."""
 
 from __future__ import annotations
 
 from importlib.metadata import version
 from typing import Any
 
-from shopfloor.app import Floor
+from shopfloor.engine import Engine
 from shopfloor.toolkit import Json
 
 _TIMESTAMP = {"type": "string"}
@@ -19,7 +19,7 @@ _SUCCESS: Json = {
         "notice": {"type": "string"},
     },
 }
-_REFUSAL: Json = {
+_ERROR: Json = {
     "type": "object",
     "required": ["success", "error"],
     "properties": {
@@ -33,7 +33,7 @@ _REFUSAL: Json = {
         "notice": {"type": "string"},
     },
 }
-_REFUSALS = {
+_ERRORS = {
     "400": "The body is not JSON, or not of this shape",
     "401": "A credential is needed",
     "403": "Not allowed",
@@ -43,15 +43,38 @@ _REFUSALS = {
     "415": "Only application/json is accepted",
     "421": "This host is not served here",
     "422": "The input does not fit the tool",
-    "429": "Too many calls a minute; see Retry-After",
+    "429": "Too many calls per minute; see Retry-After",
     "500": "An unexpected error, with a reference",
     "503": "Busy; see Retry-After",
 }
 
 
+# Without a credential too: until the first one is issued, a server on loopback is open to its own machine.
 _SECURITY: list[Json] = [{}, {"bearer": []}]
 _ID: Json = {"type": "string", "pattern": "^conv-[1-9][0-9]{0,17}$"}
-_KEPT: Json = {"conversationId": _ID, "title": {"type": "string"}, "createdAt": _TIMESTAMP, "updatedAt": _TIMESTAMP}
+_CONVERSATION: Json = {
+    "conversationId": _ID,
+    "title": {"type": "string"},
+    "createdAt": _TIMESTAMP,
+    "updatedAt": _TIMESTAMP,
+}
+_CONFIRMATION: Json = {
+    "type": "object",
+    "description": "What happens when the next message carries this id as confirmationId.",
+    "required": ["id", "question", "tasks"],
+    "properties": {
+        "id": {"type": "string"},
+        "question": {"type": "string"},
+        "tasks": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["taskId", "title"],
+                "properties": {"taskId": {"type": "integer"}, "title": {"type": "string"}},
+            },
+        },
+    },
+}
 _MESSAGE: Json = {
     "type": "object",
     "required": ["role", "text", "toolCalls", "error", "createdAt"],
@@ -65,26 +88,129 @@ _MESSAGE: Json = {
 }
 
 
-def description(floor: Floor) -> Json:
-    """The OpenAPI document of this floor, with its tools by name."""
-    names = sorted(tool for toolset in floor.profile for tool in toolset.tools)
+def _conversation_operation(summary: str, properties: Json) -> Json:
+    body: Json = {"type": "object", "required": [*properties], "properties": properties}
     return {
-        "openapi": "3.1.0",
-        "info": {"title": "Shopfloor", "version": version("shopfloor")},
-        "paths": {
-            "/mcp/execute": {"post": _execute(names)},
-            "/healthz": {"get": _probe("The process is alive", {"200": "Alive"})},
-            "/readyz": {"get": _probe("The floor can serve", {"200": "Ready", "503": "Not yet, or no longer"})},
-            "/metrics": {"get": _metrics()},
-            "/api/chat": {"post": _chat()},
-            "/api/conversations": {"get": _conversations()},
-            "/api/conversations/{id}": {"get": _conversation(), "delete": _forgotten()},
-        },
-        "components": {"securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
+        "summary": summary,
+        "security": _SECURITY,
+        "parameters": [{"name": "id", "in": "path", "required": True, "schema": _ID}],
+        "responses": {"200": _json_response(summary, body)}
+        | _error_responses("401", "403", "404", "409", "415", "421", "422", "429", "503"),
     }
 
 
-def _execute(names: list[str]) -> Json:
+def _describe_probe(summary: str, statuses: dict[str, str]) -> Json:
+    body: Json = {"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}}
+    return {
+        "summary": summary,
+        "responses": {status: _json_response(text, body) for status, text in statuses.items()}
+        | _error_responses("403", "421"),
+    }
+
+
+def _error_responses(*statuses: str) -> Json:
+    return {status: _json_response(_ERRORS[status], _ERROR) for status in statuses}
+
+
+def _json_response(text: str, schema: Json) -> dict[str, Any]:
+    return {"description": text, "content": {"application/json": {"schema": schema}}}
+
+
+_METRICS: Json = {
+    "summary": "Figures for Prometheus",
+    "security": _SECURITY,
+    "responses": {
+        "200": {
+            "description": "The metrics of this replica",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        },
+        **_error_responses("401", "403", "421"),
+    },
+}
+_CHAT_MESSAGE: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["message"],
+    "properties": {
+        "message": {"type": "string", "minLength": 1, "maxLength": 4000, "pattern": "\\S"},
+        "conversationId": {**_ID, "description": "The conversation to continue; without it, a new one begins."},
+        "confirmationId": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 64,
+            "description": "The id of the pending confirmation, to carry it out.",
+        },
+    },
+}
+_CHAT_ANSWER: Json = {
+    "type": "object",
+    "required": ["conversationId", "response", "toolCalls"],
+    "properties": {
+        "conversationId": {"type": ["string", "null"]},
+        "response": {"type": "string"},
+        "toolCalls": {"type": "array"},
+        "confirmation": _CONFIRMATION,
+        "error": {"type": "string", "description": "Why the turn failed, or CHAT_OFF."},
+    },
+}
+_CHAT: Json = {
+    "summary": "Send a message to the todo assistant",
+    "security": _SECURITY,
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _CHAT_MESSAGE}}},
+    "responses": {
+        "200": {
+            "description": "What the assistant says and did; with Accept: text/event-stream, as it happens",
+            "content": {
+                "application/json": {"schema": _CHAT_ANSWER},
+                "text/event-stream": {"schema": {"type": "string"}},
+            },
+        },
+        **_error_responses(*_ERRORS),
+    },
+}
+_CONVERSATION_PAGE: Json = {
+    "type": "object",
+    "required": ["conversations"],
+    "properties": {
+        "conversations": {
+            "type": "array",
+            "items": {"type": "object", "required": [*_CONVERSATION], "properties": _CONVERSATION},
+        },
+        "nextCursor": {"type": "string"},
+    },
+}
+_CONVERSATIONS: Json = {
+    "summary": "Your conversations, latest first",
+    "security": _SECURITY,
+    "parameters": [
+        {
+            "name": "cursor",
+            "in": "query",
+            "schema": {"type": "string", "pattern": "^[0-9]{1,18}\\.[0-9]{1,18}$"},
+            "description": "nextCursor of the previous response.",
+        }
+    ],
+    "responses": {
+        "200": _json_response("A page of them", _CONVERSATION_PAGE),
+        **_error_responses("401", "403", "421", "422", "429", "503"),
+    },
+}
+_CONVERSATION_OPERATIONS: Json = {
+    "get": _conversation_operation(
+        "What was said in a conversation",
+        {
+            **_CONVERSATION,
+            "confirmation": {"oneOf": [_CONFIRMATION, {"type": "null"}]},
+            "messages": {"type": "array", "items": _MESSAGE},
+        },
+    ),
+    "delete": _conversation_operation("Delete a conversation", {"conversationId": _ID, "deleted": {"const": True}}),
+}
+
+
+def describe_api(engine: Engine) -> Json:
+    """Return the OpenAPI document of this server, with its tools by name."""
+    names = sorted(tool for toolset in engine.profile for tool in toolset.tools)
     request: Json = {
         "type": "object",
         "additionalProperties": False,
@@ -96,114 +222,29 @@ def _execute(names: list[str]) -> Json:
             "idempotencyKey": {"type": "string", "minLength": 1, "maxLength": 255},
         },
     }
-    return {
+    execute: Json = {
         "operationId": "execute",
         "summary": "Call one tool",
         "security": _SECURITY,
         "requestBody": {"required": True, "content": {"application/json": {"schema": request}}},
         "responses": {
-            "200": _response("The tool's answer", _SUCCESS),
-            **_refusals(*_REFUSALS),
-        },
-    }
-
-
-def _metrics() -> Json:
-    page: Json = {
-        "description": "The figures of this replica",
-        "content": {"text/plain": {"schema": {"type": "string"}}},
-    }
-    return {
-        "summary": "Figures for Prometheus",
-        "security": _SECURITY,
-        "responses": {"200": page} | _refusals("401", "403", "421"),
-    }
-
-
-def _chat() -> Json:
-    said: Json = {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["message"],
-        "properties": {
-            "message": {"type": "string", "minLength": 1, "maxLength": 4000, "pattern": "\\S"},
-            "conversationId": {**_ID, "description": "To go on with a conversation; left out, a new one begins."},
-        },
-    }
-    answered: Json = {
-        "type": "object",
-        "required": ["conversationId", "response", "toolCalls"],
-        "properties": {
-            "conversationId": {"type": ["string", "null"]},
-            "response": {"type": "string"},
-            "toolCalls": {"type": "array"},
-            "error": {"type": "string", "description": "Why the turn failed, or CHAT_OFF."},
-        },
-    }
-    answer = _response("What the assistant says and did; with Accept: text/event-stream, as it happens", answered)
-    answer["content"]["text/event-stream"] = {"schema": {"type": "string"}}
-    return {
-        "summary": "Say something to the assistant of the todo list",
-        "security": _SECURITY,
-        "requestBody": {"required": True, "content": {"application/json": {"schema": said}}},
-        "responses": {"200": answer} | _refusals(*_REFUSALS),
-    }
-
-
-def _conversations() -> Json:
-    cursor: Json = {
-        "name": "cursor",
-        "in": "query",
-        "schema": {"type": "string", "pattern": "^[0-9]{1,18}\\.[0-9]{1,18}$"},
-    }
-    listed: Json = {
-        "type": "object",
-        "required": ["conversations"],
-        "properties": {
-            "conversations": {"type": "array", "items": {"type": "object", "required": [*_KEPT], "properties": _KEPT}},
-            "nextCursor": {"type": "string"},
+            "200": _json_response("The tool's answer", _SUCCESS),
+            **_error_responses(*_ERRORS),
         },
     }
     return {
-        "summary": "The own conversations, the latest first",
-        "security": _SECURITY,
-        "parameters": [{**cursor, "description": "nextCursor of the answer before."}],
-        "responses": {"200": _response("A page of them", listed)} | _refusals("401", "403", "421", "422", "429", "503"),
+        "openapi": "3.1.0",
+        "info": {"title": "Shopfloor", "version": version("shopfloor")},
+        "paths": {
+            "/mcp/execute": {"post": execute},
+            "/healthz": {"get": _describe_probe("The process is alive", {"200": "Alive"})},
+            "/readyz": {
+                "get": _describe_probe("The server is ready", {"200": "Ready", "503": "Not yet, or no longer"})
+            },
+            "/metrics": {"get": _METRICS},
+            "/api/chat": {"post": _CHAT},
+            "/api/conversations": {"get": _CONVERSATIONS},
+            "/api/conversations/{id}": _CONVERSATION_OPERATIONS,
+        },
+        "components": {"securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
     }
-
-
-def _conversation() -> Json:
-    whole: Json = {**_KEPT, "asked": {"type": "array"}, "messages": {"type": "array", "items": _MESSAGE}}
-    body: Json = {"type": "object", "required": [*whole], "properties": whole}
-    return _on_one("What was said in a conversation", body)
-
-
-def _forgotten() -> Json:
-    properties: Json = {"conversationId": _ID, "deleted": {"const": True}}
-    return _on_one("Delete a conversation", {"type": "object", "required": [*properties], "properties": properties})
-
-
-def _on_one(summary: str, body: Json) -> Json:
-    return {
-        "summary": summary,
-        "security": _SECURITY,
-        "parameters": [{"name": "id", "in": "path", "required": True, "schema": _ID}],
-        "responses": {"200": _response(summary, body)}
-        | _refusals("401", "403", "404", "409", "415", "421", "422", "429", "503"),
-    }
-
-
-def _probe(summary: str, statuses: dict[str, str]) -> Json:
-    body: Json = {"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}}
-    return {
-        "summary": summary,
-        "responses": {status: _response(text, body) for status, text in statuses.items()} | _refusals("403", "421"),
-    }
-
-
-def _refusals(*statuses: str) -> Json:
-    return {status: _response(_REFUSALS[status], _REFUSAL) for status in statuses}
-
-
-def _response(text: str, schema: Json) -> dict[str, Any]:
-    return {"description": text, "content": {"application/json": {"schema": schema}}}

@@ -14,189 +14,261 @@ import signal
 import socket
 import threading
 import types
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from shopfloor.app import Floor, build, issue_operator_token, prepare_data_folder
-from shopfloor.errors import FloorTaken, ShopfloorError, StartRefused, Unauthenticated, UnsafeBind
-from shopfloor.settings import Settings
-from shopfloor.toolkit import Credential
+from shopfloor.app import build, prepare_data_folder
+from shopfloor.engine import Engine
+from shopfloor.errors import AlreadyRunning, BadSettings, ShopfloorError, StartupError, Unauthenticated, UnsafeBind
+from shopfloor.settings import Settings, is_loopback
+from shopfloor.toolkit import DISCONNECTED_KEY, Credential
 from shopfloor.transports import http
+from shopfloor.transports.workers import run_workers
 
 DRAIN_SECONDS = 5
 STOP_SECONDS = 3
-HEAD_LIMIT = 64 * 1024
-REQUEST_SECONDS = 30.0
-"""How long a request may take to arrive; who sends slower keeps a place that others need."""
+BACKLOG = 2048
+FLUSH_SECONDS = 1
+MAX_HEAD_BYTES = 64 * 1024
+# How long a request may take to arrive; a slower client would hold a connection that others need.
+REQUEST_TIMEOUT_SECONDS = 30.0
 
-OPERATOR_TOKEN = "operator.token"  # nosec B105: the name of a file
-LOCK = "serve.lock"
+WRITE_TIMEOUT_SECONDS = 30.0
+MIN_WRITE_BYTES = 16 * 1024
+"""What a client must read of a response within WRITE_TIMEOUT_SECONDS, unless it reads all of it."""
+
+OPERATOR_TOKEN_FILE = "operator.token"  # nosec B105 # the name of a file
+LOCK_FILE = "serve.lock"
 
 _log = logging.getLogger("shopfloor.server")
 
 
 @asynccontextmanager
-async def embedded(floor: Floor, host: str, port: int) -> AsyncIterator[str]:
-    """Serve inside a host program; gives the URL once it is listening."""
-    with listening(host, port) as bound:
-        server = _Embedded(configured(http.application(floor)))
+async def serve_embedded(engine: Engine, host: str, port: int) -> AsyncIterator[str]:
+    """Serve inside a host program; yield the URL once it accepts connections."""
+    check_exposure(engine, host)
+    with open_socket(host, port) as bound:
+        server = _EmbeddedServer(uvicorn_config(http.build_app(engine), engine.settings.trusted_proxies))
         serving = asyncio.create_task(server.serve(sockets=[bound]))
         try:
             while not server.started:
                 if serving.done():
                     serving.result()
-                    raise StartRefused("The server ended before it was ready")
+                    raise StartupError("The server ended before it was ready")
+                # uvicorn has no event for this, only a flag.
                 await asyncio.sleep(0.005)
-            yield url_of(bound)
+            yield socket_url(bound)
         finally:
-            floor.interrupt()
+            # uvicorn drains open requests before it stops, and a call may wait for 55 s.
+            engine.cancel_waits()
             server.should_exit = True
             await serving
 
 
-def serve(settings: Settings, ready: Callable[[Floor, str], None]) -> None:
-    """Serve until a signal: lock, check, migrate, outbox, bind, listen, ready; and back."""
+def serve(settings: Settings, ready: Callable[[Engine, str], None]) -> None:
+    """Serve until a signal: lock, check, migrate, bind and start, then undo each step in reverse order."""
+    # The order matters: the lock before the store is migrated, the check before the socket is open, and the URL in the
+    # lock file before the server announces it.
     prepare_data_folder(settings)
-    with only_server(settings) as note:
-        floor = build(settings)
-        try:
-            check_bind(floor)
-            with listening(settings.host, settings.port) as bound:
-                url = url_of(bound)
-                note(url)
-                operator_token(floor)
-                floor.start("serve", url)
-                server = _Announced(configured(http.application(floor)), floor, lambda: ready(floor, url))
-                _collect_less()
-                server.run(sockets=[bound])
-        finally:
-            _stop(floor)
+    with lock_data_folder(settings) as record_url, _building(settings) as engine:
+        check_exposure(engine, settings.host)
+        with open_socket(settings.host, settings.port) as bound:
+            record_url(socket_url(bound))
+            _run_server(engine, bound, ready)
 
 
-def _stop(floor: Floor) -> None:
-    """Stop the floor. A call that cannot be ended is left behind, and what others have written is kept."""
+def serve_workers(settings: Settings, start: Callable[[], None], ready: Callable[[Engine, str], None]) -> None:
+    """Serve with `settings.workers` processes until a signal. Each calls `start` first, and the first one `ready`."""
+    if settings.database_url.startswith("sqlite"):
+        raise BadSettings("workers: more than one needs PostgreSQL, since a SQLite file has one writer")
+    prepare_data_folder(settings)
+    with bind_socket(settings.host, settings.port) as bound:
 
-    def leave() -> None:
-        _log.warning("calls that did not end within %s s were left behind", DRAIN_SECONDS + STOP_SECONDS)
-        with contextlib.suppress(ShopfloorError):
-            floor.works.store.flush()
-        os._exit(0)
+        def run(number: int, report_ready: Callable[[], None]) -> None:
+            start()
 
-    watch = threading.Timer(STOP_SECONDS, leave)
-    watch.daemon = True
-    watch.start()
-    floor.stop()
-    watch.cancel()
+            def announce(engine: Engine, url: str) -> None:
+                if number == 0:
+                    ready(engine, url)
+                report_ready()
+
+            with _building(settings) as engine:
+                check_exposure(engine, settings.host)
+                bound.listen(BACKLOG)
+                _run_server(engine, bound, announce)
+
+        run_workers(settings.workers, run)
 
 
-def _collect_less() -> None:
-    """Garbage is looked for less often, and not among what is there from the start: a busy server spent 8 % on it."""
+@contextmanager
+def _building(settings: Settings) -> Iterator[Engine]:
+    """Build an engine, and stop it at the end."""
+    engine = build(settings, migrate=True)
+    try:
+        yield engine
+    finally:
+        watchdog = _abandon_after(STOP_SECONDS, engine)
+        engine.stop()
+        watchdog.cancel()
+    if engine.database.store.failure is not None:
+        raise engine.database.store.failure
+
+
+def _run_server(engine: Engine, bound: socket.socket, ready: Callable[[Engine, str], None]) -> None:
+    """Serve on the socket until a signal."""
+    url = socket_url(bound)
+    ensure_operator_token(engine)
+    engine.start("serve", engine.settings.public_url or url)
+    config = uvicorn_config(http.build_app(engine), engine.settings.trusted_proxies)
+    server = _StandaloneServer(config, engine, lambda: ready(engine, url))
+    # Garbage is collected less often, and not among the objects of the start: a busy server spent 8 % of its time on it.
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+    server.run(sockets=[bound])
 
 
-def check_bind(floor: Floor) -> None:
-    """A floor that other machines can reach needs credentials first."""
-    if not floor.settings.loopback and not floor.identity.needs_credential():
+def _abandon_after(seconds: float, engine: Engine) -> threading.Timer:
+    """Exit after that time, even if calls are still running. A stuck call is abandoned; what others have written is kept."""
+
+    def flush() -> None:
+        with contextlib.suppress(ShopfloorError):
+            # Calls that have got their response may have log rows that wait for the next commit.
+            engine.database.store.flush()
+
+    def abandon() -> None:
+        _log.warning("abandoned calls that did not end within %s s", DRAIN_SECONDS + STOP_SECONDS)
+        # On a thread of its own: with a store that is stuck, the flush took 60 s.
+        flushing = threading.Thread(target=flush, daemon=True)
+        flushing.start()
+        flushing.join(FLUSH_SECONDS)
+        # os._exit runs no exit handlers. This one writes the queued log lines, and waits a second at most.
+        logging.shutdown()
+        os._exit(0)
+
+    watchdog = threading.Timer(seconds, abandon)
+    watchdog.daemon = True
+    watchdog.start()
+    return watchdog
+
+
+def check_exposure(engine: Engine, host: str) -> None:
+    """Refuse to serve others than this machine without credentials."""
+    if engine.identity.needs_credential():
+        return
+    reason = "" if is_loopback(host) else f"listen on {host}"
+    # A proxy on this machine reaches a server on loopback, and passes on the requests of others as if they were local.
+    for name in ("public_url", "trusted_proxies", "allowed_hosts", "allowed_origins"):
+        if getattr(engine.settings, name):
+            reason = reason or f"serve others (setting {name})"
+    if reason:
         raise UnsafeBind(
-            f"Refusing to listen on {floor.settings.host} without any credential: everybody there could act as the "
-            "operator. Issue a token first: shopfloor agent add NAME --type SUPERVISOR"
+            f"Refusing to {reason} without credentials: anyone who can reach it could act as the operator. "
+            "Issue a token first: shopfloor agent add NAME --type SUPERVISOR"
         )
 
 
-def operator_token(floor: Floor) -> str:
-    """The operator's own token, from its file; made when there is none that works."""
-    path = floor.settings.data / OPERATOR_TOKEN
+def ensure_operator_token(engine: Engine) -> str:
+    """Return the operator's token from its file, or issue one if there is none that works."""
+    path = engine.settings.data / OPERATOR_TOKEN_FILE
+    # A token from a store that was deleted or replaced no longer works, and a new one is issued.
     if path.exists():
         token = path.read_text().strip()
         with contextlib.suppress(Unauthenticated):
-            floor.identity.authenticate(Credential(token=token))
+            engine.identity.authenticate(Credential(token=token))
             return token
-    token = issue_operator_token(floor)
+    token = str(engine.call_desk("token_issue_operator", {}, "server")["token"])
     write_private(path, token + "\n")
     return token
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
+    """Write a file atomically, readable by its owner only."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    # The mode is set when the file is created: after a chmod it would have been readable for a moment.
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
     temporary.replace(path)
 
 
 @contextmanager
-def only_server(settings: Settings) -> Iterator[Callable[[str], None]]:
-    """One server per SQLite data folder; the second one is told where the first one is."""
+def lock_data_folder(settings: Settings) -> Iterator[Callable[[str], None]]:
+    """Allow one server per SQLite data folder; the error of a second one names the first one."""
     if not settings.database_url.startswith("sqlite"):
         yield lambda url: None
         return
-    with (settings.data / LOCK).open("a+") as file:
+    # "w" would empty the file of the server that holds the lock. The kernel releases the lock when the process ends, so
+    # a crash leaves nothing to clean up.
+    with (settings.data / LOCK_FILE).open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise FloorTaken(_taken(file, settings)) from None
-        yield lambda url: _note(file, url)
+            file.seek(0)
+            try:
+                first = json.loads(file.read())
+                where = f"at {first['url']} (process {first['pid']})"
+            except (ValueError, KeyError):  # it has locked the file and not written to it yet
+                where = "and is just starting"
+            raise AlreadyRunning(
+                f"Another server already uses {settings.data}, {where}. Use that one, stop it, or give this one its "
+                "own data folder with --data"
+            ) from None
+
+        def record_url(url: str) -> None:
+            file.truncate(0)
+            file.write(json.dumps({"url": url, "pid": os.getpid()}))
+            file.flush()
+
+        yield record_url
         file.truncate(0)
 
 
-def _taken(file: IO[str], settings: Settings) -> str:
-    file.seek(0)
-    try:
-        first = json.loads(file.read())
-        where = f"at {first['url']} (process {first['pid']})"
-    except (ValueError, KeyError):
-        where = "and is just starting"
-    return (
-        f"Another server serves {settings.data} already, {where}. Use that one, stop it, or give this one a data "
-        "folder of its own with --data"
-    )
-
-
-def _note(file: IO[str], url: str) -> None:
-    file.truncate(0)
-    file.write(json.dumps({"url": url, "pid": os.getpid()}))
-    file.flush()
+@contextmanager
+def open_socket(host: str, port: int) -> Iterator[socket.socket]:
+    """Bind a socket that already accepts connections."""
+    with bind_socket(host, port) as bound:
+        # Connections are accepted from here on, before the routes are built: clients wait instead of being refused.
+        bound.listen(BACKLOG)
+        yield bound
 
 
 @contextmanager
-def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that accepts connections already."""
+def bind_socket(host: str, port: int) -> Iterator[socket.socket]:
+    """Bind a socket that does not accept connections yet."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
-        bound.listen(2048)
         bound.setblocking(False)
         yield bound
     except OverflowError as error:
-        raise StartRefused(f"Cannot listen on {host}:{port}: {error}") from error
+        raise StartupError(f"Cannot listen on {host}:{port}: {error}") from error
     except OSError as error:
+        # EADDRINUSE and EADDRNOTAVAIL, each on Linux and macOS, and EACCES: mistakes of the operator.
         if error.errno not in (98, 48, 13, 99, 49) and not isinstance(error, socket.gaierror):
             raise
-        raise StartRefused(
+        raise StartupError(
             f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port with --port N (0 takes a free one)"
         ) from error
     finally:
         bound.close()
 
 
-def url_of(bound: socket.socket) -> str:
-    """The URL by which this machine reaches the socket."""
+def socket_url(bound: socket.socket) -> str:
+    """Return the URL by which this machine reaches the socket."""
     host, port = bound.getsockname()[:2]
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # nosec B104
     return f"http://{name}:{port}"
 
 
-def configured(app: ASGIApp) -> uvicorn.Config:
-    """How an application is served."""
+def uvicorn_config(app: ASGIApp, trusted_proxies: Sequence[str] = ()) -> uvicorn.Config:
+    """Return the configuration of the HTTP server."""
     return uvicorn.Config(
         app,
         http=_Protocol,
@@ -207,76 +279,126 @@ def configured(app: ASGIApp) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         date_header=False,
+        # By default uvicorn believes every process of this machine what it says about the client's address.
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=list(trusted_proxies),
+        # uvicorn cancels what is left after it; the gate then answers with 503.
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
 
 
-_TOO_LATE = (
+_REQUEST_TIMEOUT = (
     b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 50\r\n"
-    b"connection: close\r\n\r\nThe request took too long to arrive; send it anew."
+    b"connection: close\r\n\r\nThe request took too long to arrive; please retry."
 )
 
 
 class _Protocol(HttpToolsProtocol):
-    """HTTP whose requests have an end, in size and in time; the parser alone would wait for any amount of them."""
+    """HTTP with limits on the size and duration of a request head and body; the parser alone has none."""
 
     _pending = 0
     _in_head = False
     _in_body = False
     _arriving = True
-    _late: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
+    _unread = 0
+    """How much the client had not read at the last check; 0 when it has read something since, or could not."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._watch()
+        self._update_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._arriving = False
-        self._watch()
+        self._update_timer()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+        if self.cycle is not None:
+            # A call that fails for a transient reason is not retried for a caller that is gone.
+            cast("dict[str, Any]", self.cycle.scope)[DISCONNECTED_KEY] = True
         super().connection_lost(exc)
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_writing()
+
+    def resume_writing(self) -> None:
+        self._unread = 0
+        super().resume_writing()
+
+    def on_response_complete(self) -> None:
+        self._unread = 0
+        super().on_response_complete()
+        self._watch_writing()
+
+    def _watch_writing(self) -> None:
+        """Check from time to time whether the client reads: while writing is paused, and after each response."""
+        # The timer runs on over many responses, and no callback for each byte is asked for: starting one for each
+        # response, and pausing it until the last byte is read, cost 5 % of a call.
+        if self._write_timer is None:
+            self._write_timer = self.loop.call_later(WRITE_TIMEOUT_SECONDS / 2, self._check_writing)
+
+    def _check_writing(self) -> None:
+        """Close a connection whose client reads too slowly; closing it cleanly would wait for the client again."""
+        self._write_timer = None
+        waiting = self.transport.get_write_buffer_size()
+        if waiting == 0:
+            return
+        # Of a response that is still being written, what waits may be new. It is paused above 64 kB.
+        is_whole = self.flow.write_paused or self.cycle.response_complete
+        if is_whole and self._unread and self._unread - waiting < MIN_WRITE_BYTES:
+            self.transport.abort()
+            return
+        self._unread = waiting if is_whole else 0
+        self._watch_writing()
+
     def data_received(self, data: bytes) -> None:
+        # Bytes since the last event of the parser. Inside a head they are limited; the gate limits bodies.
         self._pending += len(data)
         super().data_received(data)
-        self._watch()
-        if self._pending > HEAD_LIMIT and not self.transport.is_closing():
+        self._update_timer()
+        if self._pending > MAX_HEAD_BYTES and not self.transport.is_closing():
             if self._in_head:
-                self.send_400_response("The head of the request is too long.")
+                self.send_400_response("The request head is too long.")
             else:
                 self.transport.close()
 
-    def _watch(self) -> None:
-        """Keep the time while a request is arriving; one that comes in one piece needs no clock."""
-        if self._arriving and self._late is None:
-            self._late = self.loop.call_later(REQUEST_SECONDS, self._too_late)
-        elif not self._arriving and self._late is not None:
-            self._late.cancel()
-            self._late = None
+    def _update_timer(self) -> None:
+        """Run the timer while a request is arriving; one that arrives in one piece never starts it."""
+        if self._arriving and self._timer is None:
+            self._timer = self.loop.call_later(REQUEST_TIMEOUT_SECONDS, self._on_timeout)
+        elif not self._arriving and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def _too_late(self) -> None:
+    def _on_timeout(self) -> None:
+        # After a response has started, nothing but closing the connection can report the timeout.
         if self._in_head or (self._in_body and not self.cycle.response_started):
-            self.transport.write(_TOO_LATE)
+            self.transport.write(_REQUEST_TIMEOUT)
         self.transport.close()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._pending, self._in_head, self._in_body, self._arriving = 0, True, False, True
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # Trailers follow the body. RFC 9110 forbids to merge them into the headers: a proxy that checks or removes a
+        # header, such as Authorization or Forwarded, does not look there.
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         self._pending, self._in_head, self._in_body = 0, False, True
-        if not self.url.startswith(b"/"):
-            self._believe_the_target()
-        super().on_headers_complete()
-
-    def _believe_the_target(self) -> None:
-        """A target with a host goes before the header of that name, as the protocol has it."""
         _, scheme, rest = self.url.partition(b"://")
-        if scheme:
+        # RFC 9112: the host of an absolute-form target counts, not the Host header. The gate checks the header alone.
+        if scheme and not self.url.startswith(b"/"):
             host = re.split(rb"[/?#]", rest, maxsplit=1)[0]
             self.headers[:] = [header for header in self.headers if header[0] != b"host"] + [(b"host", host)]
+        super().on_headers_complete()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Nothing is upgraded here, and nothing is missing for it; whoever asks is answered over HTTP."""
+        """Log nothing: no upgrade is supported, and the request is answered over HTTP."""
 
     def on_body(self, body: bytes) -> None:
         self._pending = 0
@@ -287,36 +409,46 @@ class _Protocol(HttpToolsProtocol):
         super().on_message_complete()
 
 
-class _Embedded(uvicorn.Server):
-    """A server inside a host program: the signals stay the host's."""
+class _EmbeddedServer(uvicorn.Server):
+    """A server inside a host program, which keeps its own signal handlers."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
 
-class _Announced(uvicorn.Server):
-    """A server of its own: says when it is ready; a first signal stops it, a second one ends it at once."""
+class _StandaloneServer(uvicorn.Server):
+    """A server of its own: announces that it is ready; the first signal stops it, the second ends it at once."""
 
-    def __init__(self, config: uvicorn.Config, floor: Floor, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, engine: Engine, ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self._floor = floor
+        self._engine = engine
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            await asyncio.to_thread(self._ready)  # it may look into the store
+            # It reads from the store, which would block the event loop.
+            await asyncio.to_thread(self._ready)
 
     def handle_exit(self, sig: int, frame: types.FrameType | None) -> None:
+        # The second signal: the operator does not want to wait for the drain.
         if self.should_exit:
             os._exit(128 + sig)
         self.should_exit = True
-        self._floor.interrupt()
+        # From here on, since asyncio itself waits for threads that are stuck in the store.
+        _abandon_after(DRAIN_SECONDS + STOP_SECONDS, self._engine)
+        self._engine.cancel_waits()
+
+    async def on_tick(self, counter: int) -> bool:
+        # From here the store rejects every call. Only a person can repair it, so the server stops.
+        return await super().on_tick(counter) or self._engine.database.store.failure is not None
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        before = {sig: signal.signal(sig, self.handle_exit) for sig in (signal.SIGINT, signal.SIGTERM)}
+        # SIGHUP: the terminal was closed. Its default action would end the process without a drain.
+        signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {sig: signal.signal(sig, self.handle_exit) for sig in signals}
         try:
             yield
         finally:
