@@ -1,11 +1,11 @@
-"""Budgets: what a run may use up. They are watched from outside of the agent."""
+"""The budgets of a run. They are enforced from outside the agent."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
 
-from shopfloor.domain.loops import Run
+from shopfloor.domain.runs import Run
 from shopfloor.domain.times import SECOND
 from shopfloor.runner.options import RunOptions
 
@@ -14,65 +14,129 @@ MILLIONTHS = 1_000_000
 
 @dataclass
 class Usage:
-    """What one session of the agent has used, as far as it says."""
+    """What one session of the agent has used, as far as the agent reports it.
 
-    tokens: int = 0
+    Agents report what was billed at the end of a turn, if at all. Until then, each report of the context's size counts
+    as one request of the model that was billed for this context: 20 requests with a context of 30,000 tokens cost
+    600,000, not 30,000.
+    """
+
+    billed: int = 0
+    estimate: int = 0
     cost: int = 0
+    stored_tokens: int = 0
+    stored_cost: int = 0
 
-    def report(self, tokens: object, cost: object) -> None:
-        """Take a figure that grows within a session; anything that is no number is passed over."""
-        if isinstance(tokens, int) and not isinstance(tokens, bool):
-            self.tokens = max(self.tokens, tokens)
+    @property
+    def tokens(self) -> int:
+        return self.billed or self.estimate
+
+    @property
+    def is_estimate(self) -> bool:
+        return not self.billed and bool(self.estimate)
+
+    def take_unstored(self) -> tuple[int, int]:
+        """Return the tokens and the cost that the store does not have yet, and count them as stored."""
+        tokens, cost = self.tokens - self.stored_tokens, self.cost - self.stored_cost
+        self.stored_tokens, self.stored_cost = self.tokens, self.cost
+        return tokens, cost
+
+    # Agents send anything here, and a bool is an int to Python.
+
+    def report_billed(self, total: object) -> None:
+        """Record the tokens that were billed for the session so far. Values that are not numbers are ignored."""
+        if isinstance(total, int) and not isinstance(total, bool):
+            self.billed = max(self.billed, total)
+
+    def report_context(self, used: object, cost: object) -> None:
+        """Record the size of the context, and the cost of the session so far. Values that are not numbers are ignored."""
+        if isinstance(used, int) and not isinstance(used, bool) and used > 0:
+            self.estimate += used
+        # The cost is a total, which only grows: a lower one is out of order.
         if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e12:
             self.cost = max(self.cost, int(cost * MILLIONTHS))
 
 
 @dataclass
 class Stopwatch:
-    """Time that passes, except while somebody is being waited for."""
+    """A stopwatch that is halted, as a context manager, while the run waits or a person is asked."""
 
-    _since: float = field(default_factory=time.monotonic)
-    _before: float = 0.0
+    _started: float = field(default_factory=time.monotonic)
+    _elapsed: float = 0.0
     _waits: int = 0
 
     @property
     def seconds(self) -> float:
-        return self._before + (0 if self._waits else time.monotonic() - self._since)
+        return self._elapsed + (0 if self._waits else time.monotonic() - self._started)
+
+    def restart(self) -> float:
+        """Begin again at zero and return the seconds so far."""
+        seconds = self.seconds
+        self._started, self._elapsed = time.monotonic(), 0.0
+        return seconds
 
     def __enter__(self) -> None:
         if not self._waits:
-            self._before += time.monotonic() - self._since
+            self._elapsed += time.monotonic() - self._started
         self._waits += 1
 
     def __exit__(self, *_: object) -> None:
         self._waits -= 1
         if not self._waits:
-            self._since = time.monotonic()
+            self._started = time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
-class UsedUp:
-    """A budget that has nothing left, and the option that gives it more."""
+class ExhaustedBudget:
+    """A budget with nothing left, and the option that raises it."""
 
-    what: str
-    more: str
+    reason: str
+    option: str
 
 
-def used_up(run: Run, options: RunOptions, begun: int, usage: Usage, seconds: float) -> UsedUp | None:
-    """Which budget is used up; nothing when all have something left."""
+def find_exhausted(run: Run, options: RunOptions, begun: int, usage: Usage, seconds: float) -> ExhaustedBudget | None:
+    """Return the budget that is exhausted before the next iteration, or None."""
     if begun >= options.iterations:
-        return UsedUp(f"the budget of {options.iterations} iterations is used up", f"--iterations {begun * 2}")
-    return used_up_within(run, options, usage, seconds)
+        return ExhaustedBudget(f"the budget of {options.iterations} iterations is used up", f"--iterations {begun * 2}")
+    return find_exhausted_within(run, options, usage, seconds)
 
 
-def used_up_within(run: Run, options: RunOptions, usage: Usage, seconds: float) -> UsedUp | None:
-    """The same for the budgets that can run out in the middle of an iteration."""
-    spent = run.spent / SECOND + seconds
-    tokens, cost = run.tokens + usage.tokens, (run.cost + usage.cost) / MILLIONTHS
-    if options.time is not None and spent >= options.time:
-        return UsedUp(f"the budget of {options.time:g} s is used up", f"--time {options.time * 2:g}s")
-    if options.tokens is not None and tokens >= options.tokens:
-        return UsedUp(f"the budget of {options.tokens} tokens is used up ({tokens})", f"--tokens {tokens * 2}")
-    if options.cost is not None and cost >= options.cost:
-        return UsedUp(f"the budget of {options.cost:g} is used up ({cost:.4f})", f"--cost {cost * 2:.2f}")
+def find_exhausted_within(run: Run, options: RunOptions, usage: Usage, seconds: float) -> ExhaustedBudget | None:
+    """Return the budget that is exhausted in the middle of an iteration, or None."""
+    used = Total(run.spent / SECOND + seconds, 0, run.tokens + usage.tokens, run.cost + usage.cost)
+    return find_exhausted_total(used, time=options.time, tokens=options.tokens, cost=options.cost)
+
+
+@dataclass
+class Total:
+    """What several runs have used together: seconds, iterations, tokens, and cost in millionths."""
+
+    seconds: float = 0.0
+    iterations: int = 0
+    tokens: int = 0
+    cost: int = 0
+
+
+def find_exhausted_total(
+    used: Total,
+    *,
+    time: float | None = None,
+    iterations: int | None = None,
+    tokens: int | None = None,
+    cost: float | None = None,
+    prefix: str = "",
+) -> ExhaustedBudget | None:
+    """Return the budget that is exhausted, or None. The names of the options that raise it begin with the prefix."""
+    if time is not None and used.seconds >= time:
+        return ExhaustedBudget(f"the budget of {time:g} s is used up", f"--{prefix}time {time * 2:g}s")
+    if iterations is not None and used.iterations >= iterations:
+        return ExhaustedBudget(
+            f"the budget of {iterations} iterations is used up", f"--{prefix}iterations {iterations * 2}"
+        )
+    if tokens is not None and used.tokens >= tokens:
+        reason = f"the budget of {tokens} tokens is used up ({used.tokens})"
+        return ExhaustedBudget(reason, f"--{prefix}tokens {used.tokens * 2}")
+    spent = used.cost / MILLIONTHS
+    if cost is not None and spent >= cost:
+        return ExhaustedBudget(f"the budget of {cost:g} is used up ({spent:.4f})", f"--{prefix}cost {spent * 2:.2f}")
     return None

@@ -1,5 +1,7 @@
-"""Hooks: commands of the project's own that run at fixed moments. What agents wrote reaches them on standard input
-only, never as a part of a command."""
+"""Run the project's own commands at fixed moments of a run.
+
+Text that agents wrote reaches a hook on standard input only, never as part of a command line.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +11,29 @@ from pathlib import Path
 from typing import Any
 
 from shopfloor.runner import processes
-from shopfloor.runner.processes import Outcome
+from shopfloor.runner.processes import CommandResult
 from shopfloor.settings import Hook, Moment
 
-OUTPUT_LIMIT = 8 * 1024
+OUTPUT_CHARACTERS = 8 * 1024
+"""How much of a hook's output the next prompt includes, from its end."""
 
 
-async def run(
+async def run_hooks(
     hooks: Mapping[Moment, Sequence[Hook]], moment: Moment, folder: Path, facts: Mapping[str, Any]
-) -> tuple[list[Outcome], list[str]]:
-    """What came of each hook of this moment, and what the agent should read of it."""
-    outcomes, for_agent = [], []
+) -> tuple[list[CommandResult], list[str]]:
+    """Run the hooks of a moment. Return their results, and the texts that the next prompt should include."""
+    results, prompt_extras = [], []
     environment = {f"LOOP_{name.upper()}": str(facts[name]) for name in ("run", "iteration", "task") if name in facts}
+    # What agents wrote goes to standard input only. On a command line or in a variable, a shell could run it.
     for hook in hooks.get(moment, ()):
-        outcome = await processes.run(
+        result = await processes.run_command(
             hook.command,
             folder,
             seconds=hook.seconds,
             environment=environment | {"LOOP_EVENT": moment},
             input=json.dumps({"event": moment, **facts}, ensure_ascii=False).encode() + b"\n",
         )
-        outcomes.append(outcome)
-        if hook.to_agent and outcome.said:
-            for_agent.append(f"Output of the project's {moment} hook:\n{outcome.said[-OUTPUT_LIMIT:]}")
-    return outcomes, for_agent
+        results.append(result)
+        if hook.to_agent and result.output:
+            prompt_extras.append(f"Output of the project's {moment} hook:\n{result.output[-OUTPUT_CHARACTERS:]}")
+    return results, prompt_extras

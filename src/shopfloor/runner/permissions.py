@@ -1,13 +1,20 @@
-"""Permissions: what an agent may do when it asks. Options are chosen by their kind; ids and titles vary."""
+"""Decide what an agent may do when it asks. Options are chosen by their kind, because ids and titles vary by agent.
+
+Files that decide what the runner or other machines execute are protected: a person has to allow each change of them,
+also in a run that allows everything else.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from shopfloor.runner.acp import SERVER, PermissionAsked
+from shopfloor.runner.acp import SERVER_NAME, PermissionRequest, SessionModes
 from shopfloor.settings import PermissionRule
 
 ALLOW, ALWAYS, DENY = "allow", "always", "deny"
@@ -18,52 +25,169 @@ _KINDS = {
     ALWAYS: ("allow_always", "allow_once"),
     DENY: ("reject_once", "reject_always"),
 }
-_NAME = r"(?:[a-z]+[-_][a-z]+|mcp__mail__[a-z_]+)"
+_NAME = r"(?:[a-z]+[-_][a-z]+|mcp__(?:agent|epic|mail|system|task)__[a-z_]+)"
+# Each agent writes the title of an MCP call in its own way: mcp__SERVER__TOOL, SERVER:TOOL, TOOL (SERVER MCP Server).
+# Only the whole title counts. A title that merely contains such a name may be a command of the agent's own.
 _OWN_TOOL = re.compile(
-    rf"(?:mcp__)?{SERVER}(?:__|_|:|/|\.| - ){_NAME}|{_NAME} \({SERVER} MCP Server\)"
+    rf"(?:mcp__)?{SERVER_NAME}(?:__|_|: ?|/|\.| - ){_NAME}|{_NAME} \({SERVER_NAME} MCP Server\)"
     r"(?:: ?\{[^{}]*\})?",
     re.IGNORECASE,
 )
 _OWN_KINDS = frozenset({"other", "think", "read", "search", "fetch"})
+READING_KINDS = frozenset({"read", "search", "think"})
+_PROTECTED_FILES = frozenset(
+    {
+        "shopfloor.toml",
+        ".gitlab-ci.yml",
+        ".travis.yml",
+        ".drone.yml",
+        ".woodpecker.yml",
+        "appveyor.yml",
+        "azure-pipelines.yml",
+        "bitbucket-pipelines.yml",
+        "jenkinsfile",
+    }
+)
+_PROTECTED_FOLDERS = frozenset(
+    {".git", ".github", ".gitlab", ".gitea", ".forgejo", ".circleci", ".buildkite", ".woodpecker"}
+)
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+# Ids of modes by agent, in letters and digits only: Codex has read-only, auto and full-access; Claude Code default,
+# acceptEdits and bypassPermissions; Gemini and Qwen default, autoEdit and yolo; goose approve and auto.
+_SILENT_MODES = frozenset({"auto", "fullaccess", "yolo", "bypasspermissions", "acceptedits", "autoedit", "dontask"})
+_ASKING_MODES = ("default", "ask", "approve", "manual", "readonly")
+MAX_DETAIL_CHARACTERS = 20_000
+"""How much of a diff or a raw input a question has. Above it, the question says how much is missing."""
 
 
-def choose(asked: PermissionAsked, answer: str) -> str | None:
-    """The id of the option that says this; none when the agent offers nothing of the kind."""
+@dataclass(frozen=True, slots=True)
+class ProtectedFiles:
+    """Files and folders of a project, relative and case-folded, that only a person lets an agent change."""
+
+    files: frozenset[str]
+    folders: frozenset[str]
+
+    def includes(self, path: str) -> bool:
+        """Report whether a path, relative to the project, is protected."""
+        # Folded: on a file system that ignores case, SHOPFLOOR.TOML is the same file.
+        folded = path.casefold()
+        parents = {parent.as_posix() for parent in Path(folded).parents}
+        return folded in self.files or not parents.isdisjoint(self.folders)
+
+
+def find_protected_files(project: Path, commands: Iterable[Sequence[str]]) -> ProtectedFiles:
+    """Find the files that decide what is executed: settings, git, CI, and the scripts of the given commands.
+
+    A word of a command that names a file or a folder of the project protects it, and `make` protects the makefiles.
+    """
+    root = project.resolve()
+    files, folders = set(_PROTECTED_FILES), set(_PROTECTED_FOLDERS)
+    for command in commands:
+        names = [*command, *(_MAKEFILES if Path(command[0]).name in ("make", "gmake") else ())]
+        for name in names:
+            if "\0" in name or len(name) > 4096:
+                continue
+            path = (root / name).resolve()
+            # The project itself as a word, as in `pytest .`, would protect all of the agent's work.
+            if path == root or not path.is_relative_to(root):
+                continue
+            if path.is_dir():
+                folders.add(path.relative_to(root).as_posix().casefold())
+            elif path.is_file() or name in _MAKEFILES:
+                files.add(path.relative_to(root).as_posix().casefold())
+    return ProtectedFiles(frozenset(files), frozenset(folders))
+
+
+def decide(
+    request: PermissionRequest, policy: str, rules: Sequence[PermissionRule], project: Path, protected: ProtectedFiles
+) -> str | None:
+    """Return the answer of the policy or of a rule, or None when a person has to decide."""
+    # A run's own tools need no permission: the server that has them decides what they may do.
+    if is_own_tool(request):
+        return ALLOW
+    if policy == DENY:
+        return DENY
+    rule = find_rule(request, rules, project) if policy == "rules" else None
+    answer = ALLOW if policy == ALLOW else None if rule is None or rule.answer == "ask" else rule.answer
+    if answer == ALLOW and request.kind not in READING_KINDS:
+        inside = list_relative_paths(request, project)
+        # A person who wrote a rule for exactly this file has allowed it. A pattern may match it by accident.
+        if any(protected.includes(path) and (rule is None or rule.path != path) for path in inside):
+            return None
+    return answer
+
+
+def list_relative_paths(request: PermissionRequest, project: Path) -> list[str]:
+    """Return the paths of a request that are in the project, relative to it."""
+    root = project.resolve()
+    # Resolved, so that neither `..` nor a link makes a path outside look like one inside.
+    absolute = [(root / path).resolve() for path in request.paths if "\0" not in path]
+    return [path.relative_to(root).as_posix() for path in absolute if path.is_relative_to(root)]
+
+
+def choose_option(request: PermissionRequest, answer: str) -> str | None:
+    """Return the id of the option that means the answer, or None when the agent offers no such option."""
     for kind in _KINDS[answer]:
-        for id, offered in asked.options:
+        for id, offered in request.options:
             if offered == kind:
                 return id
     return None
 
 
-def is_own_tool(asked: PermissionAsked) -> bool:
-    """Whether it is about a tool of this run, which its agent has anyway."""
-    return asked.kind in _OWN_KINDS and _OWN_TOOL.fullmatch(asked.title.strip()) is not None
+def is_own_tool(request: PermissionRequest) -> bool:
+    """Report whether the request is about a tool of this run, which the agent may call anyway."""
+    # Qwen's title is the bare arguments, and the name is beside it. A name that is given counts before the title.
+    name = request.title.strip() if request.tool_name is None else request.tool_name
+    return request.kind in _OWN_KINDS and _OWN_TOOL.fullmatch(name) is not None
 
 
-def by_rules(asked: PermissionAsked, rules: Sequence[PermissionRule], project: Path) -> str | None:
-    """The answer of the first rule that fits, if one does."""
+def asks_in_mode(modes: SessionModes) -> bool:
+    """Report whether the agent asks for permission in the current mode, as far as its name says."""
+    return _simplify_mode(modes.current) not in _SILENT_MODES
+
+
+def find_asking_mode(modes: SessionModes) -> str | None:
+    """Return a mode of the session in which the agent asks for permission, or None."""
+    by_name = {_simplify_mode(id): id for id in modes.available}
+    return next((by_name[name] for name in _ASKING_MODES if name in by_name), None)
+
+
+def _simplify_mode(id: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", id.rpartition("#")[2].lower())
+
+
+def find_rule(request: PermissionRequest, rules: Sequence[PermissionRule], project: Path) -> PermissionRule | None:
+    """Return the first rule that matches, or None.
+
+    A rule with a path matches only a request that names its paths, all of them in the project and all matching.
+    """
+    inside = list_relative_paths(request, project)
     for rule in rules:
-        if rule.kind in ("*", asked.kind) and _fits(asked.paths, rule.path, project):
-            return rule.answer
+        if rule.kind not in ("*", request.kind):
+            continue
+        if rule.path is None:
+            return rule
+        if inside and len(inside) == len(request.paths) and all(fnmatchcase(path, rule.path) for path in inside):
+            return rule
     return None
 
 
-def _fits(paths: Sequence[str], pattern: str | None, project: Path) -> bool:
-    """A rule with a path needs to know every path, and all of them in the project."""
-    if pattern is None:
-        return True
-    if not paths:
-        return False
-    root = project.resolve()
-    for path in paths:
-        whole = (root / path).resolve()
-        if not whole.is_relative_to(root) or not fnmatchcase(whole.relative_to(root).as_posix(), pattern):
-            return False
-    return True
+def format_question(request: PermissionRequest) -> str:
+    """Write the question that a person is asked: what the agent calls it, then the diff or the raw input."""
+    where = f" ({', '.join(request.paths[:5])})" if request.paths else ""
+    question = f"May the agent {request.kind}: {request.title or 'something without a title'}{where}"[:2000] + "?"
+    if request.details:
+        question += f"\n{request.details[:MAX_DETAIL_CHARACTERS]}"
+    missing = len(request.details) - MAX_DETAIL_CHARACTERS
+    return question if missing <= 0 else f"{question}\n… {missing} more characters are not shown"
 
 
-def question(asked: PermissionAsked) -> str:
-    """What a person is asked."""
-    where = f" ({', '.join(asked.paths[:5])})" if asked.paths else ""
-    return f"May the agent {asked.kind}: {asked.title or 'something without a title'}{where}?"[:2000]
+def make_subject(request: PermissionRequest) -> str:
+    """Hash what a request is about, to recognize it when `always` was answered before.
+
+    A change of files is about its paths; everything else is about all that a person was shown.
+    """
+    subject = [request.kind, *request.paths]
+    if not (request.kind == "edit" and request.paths):
+        subject += [request.title, request.details]
+    return hashlib.sha256(json.dumps(subject).encode()).hexdigest()

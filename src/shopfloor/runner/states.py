@@ -1,411 +1,488 @@
-"""The states of a run and the moves between them. One function per state; each says which one comes next.
+"""The states of a run and the moves between them. One function per state; each returns the next state.
 
-    START ▶ BETWEEN ▶ LAUNCH ▶ GREET ▶ PREPARE ▶ OPEN ▶ TURN ▶ CLOSE ▶ BETWEEN ▶ … ▶ VERIFY ▶ FINISH ▶ END
+    START ▶ DECIDE ▶ LAUNCH ▶ INITIALIZE ▶ PREPARE ▶ OPEN ▶ TURN ▶ CLOSE ▶ DECIDE ▶ … ▶ VERIFY ▶ FINISH ▶ END
 
-Whatever the agent does wrong leads to RECOVER, which ends it and goes on from there. FINISH is reached from BETWEEN
-and VERIFY alone, so that there is one place each that decides to stop and that stops.
+A failure of the agent leads to RECOVER, which ends the agent and closes its iteration. WAIT uses no budget: it waits for
+a rate limit to end, for a person who was asked, or before another attempt. Only DECIDE and VERIFY lead to FINISH, so
+that one place decides to stop and one place stops. What the agent is driven for, and when that is done, is asked of its
+work (`work.py`): the same states drive the agent of a run and those of a crew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
-from enum import StrEnum
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shopfloor.domain.loops import RunState, Wanted, task_id
-from shopfloor.domain.tasks import State
+from shopfloor.domain.runs import RunState, RunStatus, Wanted, format_task_id
 from shopfloor.errors import AgentFailed, ShopfloorError
-from shopfloor.runner import acp, changes, prompt
-from shopfloor.runner.budgets import Stopwatch, Usage, used_up, used_up_within
-from shopfloor.runner.drive import Drive, Ending
+from shopfloor.runner import acp, git, prompt, session_settings
+from shopfloor.runner.budgets import Usage, find_exhausted, find_exhausted_within
+from shopfloor.runner.context import (
+    AGENT_FAILED,
+    ALERT_CODES,
+    BUDGET_EXHAUSTED,
+    NOT_ANSWERED,
+    CurrentIteration,
+    Ending,
+    RunContext,
+    Wait,
+    cancel_task,
+)
+from shopfloor.runner.host import RunHost
+from shopfloor.runner.moves import INTERRUPTIBLE, MOVES, State
+from shopfloor.runner.rate_limits import MAX_PAUSE_SECONDS, RateLimit, find_rate_limit
+from shopfloor.runner.run_store import WAIT_SECONDS
 
-LAUNCHES = 3
-"""So often in a row an agent may fail to start."""
+MAX_LAUNCHES = 3
+"""How often in a row an agent may fail to start."""
 
-_TICK = 0.5
+MAX_TURNS_WITHOUT_TOOLS = 2
+"""How many turns in a row an agent may end without having connected to its tools."""
 
-
-class At(StrEnum):
-    """Where a run is."""
-
-    START = "start"
-    BETWEEN = "between"
-    LAUNCH = "launch"
-    GREET = "greet"
-    PREPARE = "prepare"
-    OPEN = "open"
-    TURN = "turn"
-    CLOSE = "close"
-    VERIFY = "verify"
-    RECOVER = "recover"
-    FINISH = "finish"
-    END = "end"
-
-
-MOVES: dict[At, tuple[At, ...]] = {
-    At.START: (At.BETWEEN,),
-    At.BETWEEN: (At.VERIFY, At.LAUNCH, At.PREPARE, At.FINISH),
-    At.LAUNCH: (At.GREET, At.RECOVER),
-    At.GREET: (At.PREPARE, At.RECOVER),
-    At.PREPARE: (At.OPEN,),
-    At.OPEN: (At.TURN, At.RECOVER),
-    At.TURN: (At.CLOSE, At.RECOVER),
-    At.CLOSE: (At.BETWEEN,),
-    At.VERIFY: (At.BETWEEN, At.FINISH),
-    At.RECOVER: (At.CLOSE, At.BETWEEN),
-    At.FINISH: (At.END,),
-}
+_TICK_SECONDS = 0.5
+_BACKOFF_SECONDS = 0.2
+_MAX_BACKOFF_SECONDS = 60.0
 
 
-LEFT_AT_ONCE = {At.GREET: At.RECOVER, At.OPEN: At.RECOVER, At.VERIFY: At.BETWEEN}
-"""States that may take long, and where they lead when the run is stopped meanwhile."""
-
-
-async def walk(drive: Drive) -> Ending:
-    """How the run ended, after walking from state to state."""
-    at = At.START
-    while at is not At.END:
-        drive.at = at
+async def run(context: RunContext) -> Ending:
+    """Go from state to state until the end, and return how the run ended."""
+    state = State.START
+    while state is not State.END:
+        context.state = state
         try:
-            to = await (_unless_stopped(drive, at) if at in LEFT_AT_ONCE else STATES[at](drive))
+            following = await (_run_interruptible if state in INTERRUPTIBLE else _run_state)(context, state)
         except AgentFailed as error:
-            drive.failure, to = error.message, At.RECOVER
-        assert to in MOVES[at], f"there is no move from {at} to {to}"
-        at = to
-    assert drive.ending is not None
-    return drive.ending
+            context.failure, following = error.message, State.RECOVER
+        assert following in MOVES[state], f"there is no move from {state} to {following}"
+        state = following
+    assert context.ending is not None
+    return context.ending
 
 
-async def _unless_stopped(drive: Drive, at: At) -> At:
-    """The next state; when the run should come to an end, the one that leads there, without waiting for anything."""
-    working = asyncio.ensure_future(STATES[at](drive))
-    await asyncio.wait({working, drive.wakened()}, return_when=asyncio.FIRST_COMPLETED)
-    if working.done():
-        return working.result()
-    working.cancel()
-    with contextlib.suppress(asyncio.CancelledError, ShopfloorError):
-        await working
-    return LEFT_AT_ONCE[at]
+async def _run_state(context: RunContext, state: State) -> State:
+    return await STATES[state](context)
 
 
-async def start(drive: Drive) -> At:
-    """The run is driven by this process; the project's own preparations are made."""
-    drive.view.show("run_started", run=drive.name, iteration=drive.run.iteration, url=drive.door.url)
-    await drive.hook("session_start")
-    return At.BETWEEN
-
-
-async def between(drive: Drive) -> At:
-    """Whether to go on, and how."""
-    await _pause(drive)
-    if drive.ending is not None:
-        return At.FINISH
-    if await _verification_is_due(drive):
-        return At.VERIFY
-    if drive.ends_with(await _exhausted(drive) or await _standing_still(drive)):
-        return At.FINISH
-    if drive.agent is not None and drive.agent.child.alive:
-        return At.PREPARE
-    await drive.end_agent()
-    return At.LAUNCH
-
-
-async def _pause(drive: Drive) -> None:
-    """Wait for as long as a person wants it."""
-    drive.run = await drive.book.run()
-    if drive.run.wanted is Wanted.PAUSE:
-        drive.view.show("paused", run=drive.name)
-    while drive.run.wanted is Wanted.PAUSE and drive.ending is None:
-        mark = drive.book.mark()
-        drive.run = await drive.book.run()
-        if drive.run.wanted is Wanted.PAUSE:
-            await drive.book.stirred(mark, _TICK)
-    if drive.run.wanted is Wanted.STOP:
-        drive.stop_as_asked()
-
-
-async def _verification_is_due(drive: Drive) -> bool:
-    """Once after each iteration in which the agent called it complete, or left nothing to do."""
-    last = await drive.book.iteration(drive.run.iteration)
-    if last is None or drive.verified_after == drive.run.iteration:
-        return False
-    if drive.run.wished_in is not None:
-        return True
-    tasks = await drive.book.tasks()
-    return bool(tasks) and all(task.state in (State.COMPLETED, State.CANCELLED) for task in tasks)
-
-
-async def _exhausted(drive: Drive) -> Ending | None:
-    number = await drive.book.next_number()
-    empty = used_up(drive.run, drive.options, number, Usage(), drive.unaccounted)
-    return None if empty is None else Ending(RunState.STOPPED, 3, drive.how_to_go_on(empty.what, empty.more))
-
-
-async def _standing_still(drive: Drive) -> Ending | None:
-    """After some iterations without progress the prompt is changed once; if that does not help, the run stops."""
-    limit = drive.options.no_progress
-    still, still_retold = await drive.book.standstill()
-    failed, failed_retold = await drive.book.repeated_failure()
-    drive.retold = 0
-    if failed >= limit and failed_retold:
-        last = await drive.book.iteration(drive.run.iteration)
-        assert last is not None
-        code = 5 if last.outcome == "failed" else 4
-        reason = f"the same failure came {failed} times: {last.failure}"
-        return Ending(RunState.FAILED if code == 5 else RunState.STOPPED, code, drive.how_to_go_on(reason))
-    if still >= limit and still_retold:
-        return Ending(RunState.STOPPED, 4, drive.how_to_go_on(f"no task has moved in {still} iterations"))
-    if max(still, failed) >= limit:
-        drive.retold = max(still, failed)
-    return None
-
-
-async def launch(drive: Drive) -> At:
-    """The agent's process runs."""
-    assert drive.options.agent is not None
-    drive.agent = await acp.start(
-        drive.options.agent,
-        drive.project,
-        drive,
-        handshake=drive.options.handshake,
-        grace=drive.options.grace,
-    )
-    return At.GREET
-
-
-async def greet(drive: Drive) -> At:
-    """The agent has said who it is and what it can do."""
-    assert drive.agent is not None
-    await drive.agent.initialize()
-    drive.launches = 0
-    drive.view.show("agent_ready", run=drive.name, agent=drive.agent.name)
-    return At.PREPARE
-
-
-async def prepare(drive: Drive) -> At:
-    """The iteration is under way in the store, and its prompt is written."""
-    number = await drive.book.next_number()
-    drive.iteration, drive.told = await drive.book.begin(number, retold=bool(drive.retold))
-    drive.run = await drive.book.run()
-    drive.usage, drive.watch, drive.outcome, drive.failure = Usage(), Stopwatch(), "ended", None
-    drive.cancelling = False
-    drive.view.show("iteration_started", run=drive.name, iteration=number, attempt=drive.iteration.attempts)
-    drive.owed = list(drive.to_tell)
-    await drive.hook("pre_iteration")
-    if drive.options.commit:
-        drive.before = await changes.dirty(drive.project)
-    drive.prompt = prompt.fill(
-        drive.template,
-        {
-            "session": drive.name,
-            "iteration": str(number),
-            "spec": drive.run.spec,
-            "extra": "\n\n".join(await _extra(drive, number)),
-            **await drive.book.material(),
-        },
-    )
-    return At.OPEN
-
-
-async def _extra(drive: Drive, number: int) -> list[str]:
-    """What this prompt says beyond the usual."""
-    assert drive.iteration is not None
-    parts = [drive.options.extra] if drive.options.extra else []
-    if number == 0 or not await drive.book.tasks():
-        parts.append(prompt.PLAN)
-    if drive.iteration.attempts > 1:
-        parts.append(prompt.CUT_OFF)
-    if drive.retold:
-        parts.append(prompt.STANDSTILL.format(count=drive.retold))
-    told, drive.to_tell = drive.to_tell, []
-    return [*parts, *told, *prompt.words_of_others(drive.told, "factory" in drive.settings.run_toolsets)]
-
-
-async def open_session(drive: Drive) -> At:
-    """The agent has a session with the run's tools: a fresh one, or the one that was cut off."""
-    assert drive.agent is not None and drive.iteration is not None
-    known = drive.run.session if drive.iteration.attempts > 1 and drive.agent.can_load else None
-    if known is None or not await drive.agent.load(known, drive.project, drive.door):
-        known = await drive.agent.open(drive.project, drive.door)
-    drive.session = known
-    await drive.book.opened(known)
-    return At.TURN
-
-
-async def turn(drive: Drive) -> At:
-    """The agent has worked until its turn ended, by itself or because its time was up."""
-    assert drive.agent is not None and drive.session is not None
-    agent = drive.agent
-    answering = asyncio.create_task(agent.prompt(drive.session, drive.prompt))
-    recording = asyncio.create_task(_record(drive, agent.prompted))
+async def _run_interruptible(context: RunContext, state: State) -> State:
+    """Run a state; when the run is stopped, cancel the state and go where it leads."""
+    running = asyncio.create_task(_run_state(context, state))
     try:
-        drive.in_turn.set()
-        while not answering.done():
-            await asyncio.wait({answering, drive.wakened()}, timeout=_TICK, return_when=asyncio.FIRST_COMPLETED)
-            drive.show_progress()
-            reason = None if answering.done() else _interrupting(drive)
-            if reason is not None:
-                drive.outcome = reason
-                await _cancel(drive, answering)
-                return At.CLOSE
-        _read_answer(drive, answering.result())
+        await asyncio.wait({running, context.stop_task()}, return_when=asyncio.FIRST_COMPLETED)
+        return running.result() if running.done() else INTERRUPTIBLE[state]
     finally:
-        drive.in_turn.clear()
-        answering.cancel()
-        with contextlib.suppress(asyncio.CancelledError, ShopfloorError):
-            await answering
+        await cancel_task(running)
+
+
+async def start_run(context: RunContext) -> State:
+    """Show that the run started, run the project's own preparations, and prepare the work."""
+    context.view.show("run_started", run=context.name, iteration=context.run.iteration, url=context.mcp_server.url)
+    await context.run_hooks("session_start")
+    await context.work.begin(context)
+    return State.DECIDE
+
+
+async def decide_next(context: RunContext) -> State:
+    """Decide whether the run continues, and how."""
+    snapshot = await context.store.load_snapshot()
+    if snapshot.run.wanted is Wanted.PAUSE and context.ending is None:
+        await _wait_while_paused(context)
+        snapshot = await context.store.load_snapshot()
+    context.run = snapshot.run
+    if snapshot.run.wanted is Wanted.STOP:
+        context.stop_for_person()
+    if context.ending is not None:
+        return State.FINISH
+    if context.wait is not None:
+        return State.WAIT
+    if context.work.needs_verification(context, snapshot):
+        return State.VERIFY
+    budget = find_exhausted(context.run, context.options, snapshot.next_number, Usage(), context.unaccounted)
+    if budget is not None:
+        obstacle: Wait | Ending | None = Ending(RunState.STOPPED, BUDGET_EXHAUSTED, context.budget_hint(budget))
+    else:
+        obstacle = await context.work.find_obstacle(context, snapshot)
+    if isinstance(obstacle, Wait):
+        context.wait = obstacle
+        return State.WAIT
+    # set_ending, not an assignment: a signal that came during the await above has set an ending, and the first counts.
+    if context.set_ending(obstacle):
+        return State.FINISH
+    if context.agent is not None and context.agent.child.is_alive:
+        return State.PREPARE
+    await context.end_agent()
+    return State.LAUNCH
+
+
+async def _wait_while_paused(context: RunContext) -> None:
+    """Wait until a person continues or stops the run, or a signal ends it."""
+    context.view.show("paused", run=context.name)
+    with context.clock:
+        await _wait_while(context, lambda status: status.wanted is Wanted.PAUSE, None)
+
+
+async def _wait_while(context: RunContext, condition: Callable[[RunStatus], bool], seconds: float | None) -> bool:
+    """Wait while the condition holds for the status of the run; return False when the time is up."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    status = await context.store.wait_for_change()
+    while condition(status) and context.ending is None:
+        left = WAIT_SECONDS if deadline is None else min(WAIT_SECONDS, deadline - time.monotonic())
+        if left <= 0:
+            return False
+        waiting = asyncio.create_task(context.store.wait_for_change(status.version, left))
+        try:
+            await asyncio.wait({waiting, context.stop_task()}, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                return True
+            status = waiting.result()
+        finally:
+            await cancel_task(waiting)
+    return True
+
+
+async def wait_for_others(context: RunContext) -> State:
+    """Wait for a rate limit to end, for the person who was asked, or before another attempt. No budget is used."""
+    assert context.wait is not None
+    wait, context.wait = context.wait, None
+    until = (datetime.now(UTC) + timedelta(seconds=wait.seconds)).isoformat(timespec="seconds").replace("+00:00", "Z")
+    context.view.show("waiting", run=context.name, why=wait.reason, until=until)
+    await context.store.set_waiting(f"until {until}: {wait.reason}")
+    with context.clock:
+        if wait.for_answer:
+            # An agent that sits idle for hours holds memory and connections for nothing.
+            await context.end_agent()
+            answered = await _wait_while(context, _is_unanswered, wait.seconds)
+        else:
+            await asyncio.wait({context.stop_task()}, timeout=wait.seconds)
+            answered = True
+    await context.store.set_waiting(None)
+    if not answered:
+        reason = context.resume_hint(f"{wait.reason} did not come within {wait.seconds:g} s")
+        context.set_ending(Ending(RunState.UNANSWERED, NOT_ANSWERED, reason))
+    return State.DECIDE
+
+
+def _is_unanswered(status: RunStatus) -> bool:
+    asked = any(request.kind == "stuck" for request in status.requests)
+    return asked and status.wanted is Wanted.GO and not status.has_unread
+
+
+async def launch_agent(context: RunContext) -> State:
+    """Start the agent's process."""
+    assert context.options.agent is not None
+    context.requests_at_launch = context.store.agent_requests
+    context.agent = await acp.start_agent(
+        context.options.agent,
+        context.project,
+        RunHost(context),
+        context.mcp_server,
+        handshake_timeout=context.options.handshake,
+        grace=context.options.grace,
+    )
+    return State.INITIALIZE
+
+
+async def initialize_agent(context: RunContext) -> State:
+    """Do the handshake with the agent."""
+    assert context.agent is not None
+    await context.agent.initialize()
+    context.launches = 0
+    context.view.show("agent_ready", run=context.name, agent=context.agent.name)
+    return State.PREPARE
+
+
+async def prepare_iteration(context: RunContext) -> State:
+    """Begin the iteration in the store and write its prompt."""
+    begun = await context.store.begin_iteration(prompt_changed=bool(context.prompt_changed))
+    context.run, number, context.has_begun = begun.run, begun.iteration.number, True
+    context.view.show("iteration_started", run=context.name, iteration=number, attempt=begun.iteration.attempts)
+    # Before the hooks: their output is made again with every attempt, and would otherwise be in the prompt twice.
+    unacknowledged_extras = list(context.prompt_extras)
+    await context.run_hooks("pre_iteration")
+    dirty_before = begun.dirty_before
+    if dirty_before is None:
+        dirty_before = await git.find_dirty_files(context.project) if context.options.commit else {}
+        # Stored before the agent starts: after a kill or a failed commit, its changes still count as the agent's.
+        if context.options.commit:
+            await context.store.set_dirty_files(number, dirty_before)
+    extras = []
+    if begun.iteration.attempts > 1:
+        extras.append(prompt.CUT_OFF)
+    if context.prompt_changed:
+        extras.append(prompt.STANDSTILL.format(count=context.prompt_changed))
+    extras += context.prompt_extras
+    context.prompt_extras = []
+    extras += prompt.format_inbound(begun.inbound, "factory" in context.settings.run_toolsets)
+    context.current = CurrentIteration(
+        iteration=begun.iteration,
+        prompt=await context.work.write_prompt(context, begun, extras),
+        inbound=begun.inbound,
+        unacknowledged_extras=unacknowledged_extras,
+        dirty_before=dirty_before,
+    )
+    return State.OPEN
+
+
+async def open_session(context: RunContext) -> State:
+    """Open a session with the run's tools: a new one, or the one that was cut off."""
+    assert context.agent is not None and context.current is not None
+    cut_off = context.current.iteration.attempts > 1
+    session = context.run.session if cut_off and context.agent.can_load else None
+    if session is None or not await context.agent.load_session(session, context.project, context.mcp_server):
+        session = await context.agent.open_session(context.project, context.mcp_server)
+    context.current.session = session
+    await context.store.set_session(session)
+    problem = await session_settings.apply_settings(
+        context.agent, session, context.options.get_session_settings(context.current.number), context.view, context.name
+    )
+    if problem is None:
+        return State.TURN
+    context.set_ending(Ending(RunState.FAILED, AGENT_FAILED, context.resume_hint(problem, "--model M --mode M")))
+    return State.RECOVER
+
+
+async def run_turn(context: RunContext) -> State:
+    """Send the prompt and let the agent work until its turn ends or has to end."""
+    assert context.current is not None
+    current = context.current
+    await context.recorder.begin_session(current.session, current.number, current.prompt)
+    async with context.recorder.flushing(context.store_usage):
+        return await _prompt_agent(context)
+
+
+async def _prompt_agent(context: RunContext) -> State:
+    assert context.agent is not None and context.current is not None
+    agent, current = context.agent, context.current
+    responding = asyncio.create_task(agent.prompt(current.session, current.prompt))
+
+    async def record_prompt_delivery() -> None:
+        # Texts of others count as delivered once the prompt is written, not when it was built: an agent that dies
+        # before must get them again.
+        await agent.prompted.wait()
+        if current.inbound.messages or current.inbound.mails:
+            await context.store.record_prompt_delivery(current.number, current.inbound)
+
+    recording = asyncio.create_task(record_prompt_delivery())
+    try:
+        context.begin_turn()
+        while not responding.done():
+            await asyncio.wait(
+                {responding, context.stop_task()}, timeout=_TICK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            context.show_progress()
+            if not responding.done() and _set_interruption(context):
+                # Ask the agent to stop, and end it when it does not. Its response no longer matters.
+                context.end_turn()
+                await agent.cancel_turn(current.session)
+                done, _ = await asyncio.wait({responding}, timeout=context.options.grace)
+                if not done:
+                    await context.end_agent()
+                return State.CLOSE
+        _read_response(context, responding.result())
+        await _check_tools_found(context)
+    finally:
+        context.end_turn()
+        await cancel_task(responding)
+        # Not cancelled once the prompt was sent: unrecorded, its texts would be in the next prompt again.
         if not agent.prompted.is_set():
             recording.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await recording
-    return At.CLOSE
+    return State.CLOSE
 
 
-async def _record(drive: Drive, prompted: asyncio.Event) -> None:
-    """Write down what the prompt carries, once the agent has it."""
-    assert drive.iteration is not None
-    await prompted.wait()
-    if drive.told.messages or drive.told.mails:
-        await drive.book.told(drive.iteration.number, drive.told)
+async def _check_tools_found(context: RunContext) -> None:
+    """Report a turn without a single request to the run's server; end the run when it happens again.
 
-
-def _interrupting(drive: Drive) -> str | None:
-    """Why the turn must end now, if it must."""
-    if drive.ending is not None:
-        return "cancelled"
-    if drive.watch.seconds >= drive.options.iteration_time:
-        drive.failure = "the iteration took too long"
-        drive.to_tell.append(
-            f"The last iteration was ended after {drive.options.iteration_time:g} s. Take a smaller step this time."
-        )
-        return "out_of_time"
-    exhausted = used_up_within(drive.run, drive.options, drive.usage, drive.unaccounted)
-    return None if exhausted is None else "out_of_budget"
-
-
-async def _cancel(drive: Drive, answering: asyncio.Task[Any]) -> None:
-    """Ask the agent to stop; one that does not is ended. Whatever it answers now counts as cancelled."""
-    assert drive.agent is not None and drive.session is not None
-    drive.cancelling = True
-    await drive.agent.cancel(drive.session)
-    done, _ = await asyncio.wait({answering}, timeout=drive.options.grace)
-    if not done:
-        await drive.end_agent()
-
-
-def _read_answer(drive: Drive, answer: dict[str, Any]) -> None:
-    usage = answer.get("usage")
-    if isinstance(usage, dict):
-        drive.usage.report(usage.get("totalTokens"), None)
-    reason = str(answer.get("stopReason"))
-    if reason in ("max_tokens", "max_turn_requests", "refusal", "cancelled"):
-        drive.outcome, drive.failure = reason, f"the agent stopped early: {reason}"
-        drive.to_tell.append(f"The last iteration ended early ({reason}). Take a smaller step this time.")
-
-
-async def recover(drive: Drive) -> At:
-    """What went wrong is written down and the agent's process is gone."""
-    stopped = drive.ending is not None and drive.failure is None
-    failure = drive.failure or "the agent failed"
-    await drive.end_agent()
-    if not stopped:
-        drive.view.show("agent_failed", run=drive.name, failure=failure)
-        await drive.hook("on_error", failure=failure)
-    if drive.iteration is not None:
-        drive.outcome = "cancelled" if stopped else "failed"
-        drive.to_tell = [*drive.owed, *drive.to_tell]  # this agent made nothing of it; the next one is told again
-        return At.CLOSE
-    if stopped:
-        return At.BETWEEN
-    drive.launches += 1
-    if drive.launches >= LAUNCHES:
-        drive.ending = drive.ending or Ending(RunState.FAILED, 5, drive.how_to_go_on(failure))
-    else:
-        await asyncio.sleep(0.2 * 2**drive.launches)
-    return At.BETWEEN
-
-
-async def close(drive: Drive) -> At:
-    """The iteration is at its end in the store, and the project has been told."""
-    assert drive.iteration is not None
-    number = drive.iteration.number
-    await _hooks_of_completed(drive)
-    await drive.book.close(
-        outcome=drive.outcome,
-        failure=drive.failure,
-        tokens=drive.usage.tokens,
-        cost=drive.usage.cost,
-        spent=drive.account(),
-    )
-    drive.view.show(
-        "iteration_ended", run=drive.name, iteration=number, outcome=drive.outcome, failure=drive.failure,
-        tokens=drive.usage.tokens,
-    )  # fmt: skip
-    if drive.outcome != "failed" and drive.failure is not None:
-        await drive.hook("on_error", failure=drive.failure)
-    await drive.hook("post_iteration", outcome=drive.outcome)
-    if drive.options.commit:
-        await _commit(drive, number)
-    drive.iteration = None
-    return At.BETWEEN
-
-
-async def _hooks_of_completed(drive: Drive) -> None:
-    assert drive.iteration is not None
-    for task in await drive.book.completed_since(drive.iteration.started_at):
-        drive.view.show("task_completed", run=drive.name, task=task_id(task.number), content=task.title)
-        await drive.hook("on_task_complete", task=task_id(task.number), content=task.title)
-
-
-async def _commit(drive: Drive, number: int) -> None:
-    ended = await drive.book.iteration(number)
-    summary = (ended.summary if ended else None) or "without a summary"
-    try:
-        files = await changes.commit(drive.project, drive.before, f"{drive.name}: iteration {number}\n\n{summary}\n")
-    except ShopfloorError as error:
-        drive.view.show("commit_failed", run=drive.name, iteration=number, failure=error.message)
+    Without tools an agent can plan nothing, and every further iteration would be lost as well.
+    """
+    assert context.current is not None
+    if context.current.outcome != "ended" or context.store.agent_requests > context.requests_at_launch:
+        context.turns_without_tools = 0
         return
-    if files:
-        drive.view.show("committed", run=drive.name, iteration=number, files=files)
+    why = f"the agent has not connected to its tools at {context.mcp_server.url}"
+    context.current.outcome, context.current.failure = "without_tools", why
+    context.turns_without_tools += 1
+    context.view.show("tools_not_listed", run=context.name, why=why)
+    # A busy agent may have started its turn before its tools were there, so a new process gets a second try.
+    await context.end_agent()
+    if context.turns_without_tools >= MAX_TURNS_WITHOUT_TOOLS:
+        why += "; check that it may use MCP servers in this folder (gemini: --skip-trust, or trust the folder)"
+        context.set_ending(Ending(RunState.FAILED, AGENT_FAILED, context.resume_hint(why)))
 
 
-async def verify(drive: Drive) -> At:
-    """The work has been judged, with nobody working on it."""
-    drive.verified_after = drive.run.iteration
-    verdict = await drive.judge()
-    if verdict is None:
-        drive.ending = drive.ending or Ending(RunState.COMPLETED, 0, await drive.praise())
-        return At.FINISH
-    drive.view.show("not_verified", run=drive.name, verdict=verdict)
-    drive.to_tell.append(f"The work was checked and is not done yet: {verdict}")
-    await drive.book.fail(drive.run.iteration, f"not verified: {verdict.splitlines()[0]}")
-    return At.BETWEEN
+def _set_interruption(context: RunContext) -> bool:
+    """Set the outcome of a turn that must end now; return whether it must."""
+    assert context.current is not None
+    current, options = context.current, context.options
+    if context.ending is not None:
+        current.outcome = "cancelled"
+    elif current.watch.seconds >= options.iteration_time:
+        current.outcome, current.failure = "out_of_time", "the iteration took too long"
+        context.prompt_extras.append(
+            f"The last iteration was ended after {options.iteration_time:g} s. Take a smaller step this time."
+        )
+    elif find_exhausted_within(context.run, options, current.usage, context.unaccounted) is not None:
+        current.outcome = "out_of_budget"
+    else:
+        return False
+    return True
 
 
-async def finish(drive: Drive) -> At:
-    """The agent is gone, and the store knows how the run ended and why."""
-    assert drive.ending is not None
-    await drive.end_agent()
-    await drive.hook("session_end", state=drive.ending.state.value, reason=drive.ending.reason)
-    await drive.book.finish(drive.ending.state, drive.ending.reason)
-    drive.view.show(
-        "run_ended", run=drive.name, state=drive.ending.state.value, exit=drive.ending.code, reason=drive.ending.reason
+def _read_response(context: RunContext, response: dict[str, Any]) -> None:
+    assert context.current is not None
+    context.failures = context.rate_limits = 0
+    usage = response.get("usage")
+    if isinstance(usage, dict):
+        context.current.usage.report_billed(usage.get("totalTokens"))
+    reason = str(response.get("stopReason"))
+    if reason in ("max_tokens", "max_turn_requests", "refusal", "cancelled"):
+        context.current.outcome, context.current.failure = reason, f"the agent stopped early: {reason}"
+        context.prompt_extras.append(f"The last iteration ended early ({reason}). Take a smaller step this time.")
+
+
+async def recover_run(context: RunContext) -> State:
+    """End the agent after a failure or a stop, and decide what becomes of its iteration."""
+    failure, context.failure = context.failure, None
+    stopped = context.ending is not None and failure is None
+    failure = failure or "the agent failed"
+    await context.end_agent()
+    if not stopped:
+        context.view.show("agent_failed", run=context.name, failure=failure)
+        await context.run_hooks("on_error", failure=failure)
+    limit = None if stopped else find_rate_limit(failure, datetime.now(UTC))
+    if limit is not None:
+        _wait_for_rate_limit(context, limit)
+    if context.current is not None:
+        context.current.outcome = "cancelled" if stopped else "failed" if limit is None else "rate_limited"
+        context.current.failure = None if stopped else failure
+        if context.current.outcome == "failed":
+            _back_off(context, context.failures)
+            context.failures += 1
+        # A verdict or a hook's output in the prompt of an agent that died was seen by none: the next prompt has it.
+        context.prompt_extras = [*context.current.unacknowledged_extras, *context.prompt_extras]
+        return State.CLOSE
+    if stopped or limit is not None:
+        return State.DECIDE
+    context.launches += 1
+    context.launch_failure = f"the agent cannot be started: {failure}"
+    if context.launches >= MAX_LAUNCHES:
+        context.set_ending(Ending(RunState.FAILED, AGENT_FAILED, context.resume_hint(failure)))
+    else:
+        _back_off(context, context.launches)
+    return State.DECIDE
+
+
+def _back_off(context: RunContext, times: int) -> None:
+    """Wait before the next attempt, twice as long after each failure."""
+    seconds = min(_BACKOFF_SECONDS * 2**times, _MAX_BACKOFF_SECONDS)
+    context.wait = Wait("another attempt after a failure", seconds)
+
+
+def _wait_for_rate_limit(context: RunContext, limit: RateLimit) -> None:
+    """Wait until the provider's limit ends; where it does not say when, twice as long each time."""
+    pause = min(context.options.rate_limit_pause * 2**context.rate_limits, MAX_PAUSE_SECONDS)
+    context.rate_limits += 1
+    context.wait = Wait("the provider's rate limit", pause if limit.seconds is None else limit.seconds)
+
+
+async def close_iteration(context: RunContext) -> State:
+    """End the iteration in the store, run the project's hooks, and commit the changes."""
+    assert context.current is not None
+    current = context.current
+    for task in await context.store.list_completed_tasks(current.iteration.started_at):
+        facts = {"task": format_task_id(task.number), "content": task.title}
+        context.view.show("task_completed", run=context.name, **facts)
+        await context.run_hooks("on_task_complete", **facts)
+    tokens, cost = current.usage.take_unstored()
+    ended = await context.store.end_iteration(
+        outcome=current.outcome,
+        failure=current.failure,
+        tokens=tokens,
+        cost=cost,
+        spent=context.account(),
+        tree=await git.fingerprint_tree(context.project),
     )
-    return At.END
+    context.view.show(
+        "iteration_ended",
+        run=context.name,
+        iteration=current.number,
+        outcome=current.outcome,
+        failure=current.failure,
+        summary=ended.summary,
+        seconds=round(current.watch.seconds, 1),
+        tokens=current.usage.tokens,
+        estimated=current.usage.is_estimate,
+    )
+    if context.options.tokens is not None and current.outcome == "ended" and not current.usage.tokens:
+        _show_missing_tokens(context)
+    if current.outcome != "failed" and current.failure is not None:
+        await context.run_hooks("on_error", failure=current.failure)
+    await context.run_hooks("post_iteration", outcome=current.outcome)
+    if context.options.commit:
+        await _commit(context, current, ended.summary or "without a summary")
+    await context.publish_commits()
+    context.current = None
+    return State.DECIDE
 
 
-STATES: dict[At, Callable[[Drive], Awaitable[At]]] = {
-    At.START: start,
-    At.BETWEEN: between,
-    At.LAUNCH: launch,
-    At.GREET: greet,
-    At.PREPARE: prepare,
-    At.OPEN: open_session,
-    At.TURN: turn,
-    At.CLOSE: close,
-    At.VERIFY: verify,
-    At.RECOVER: recover,
-    At.FINISH: finish,
+async def _commit(context: RunContext, current: CurrentIteration, summary: str) -> None:
+    """Commit what the iteration changed. What cannot be committed now belongs to the next commit."""
+    message = f"{context.name}: iteration {current.number}\n\n{summary}\n"
+    try:
+        files = await git.commit_changes(context.project, current.dirty_before, message)
+    except ShopfloorError as error:
+        context.view.show("commit_failed", run=context.name, iteration=current.number, failure=error.message)
+        return
+    await context.store.record_commit()
+    if files:
+        context.view.show("committed", run=context.name, iteration=current.number, files=files)
+
+
+def _show_missing_tokens(context: RunContext) -> None:
+    """Say once that the agent reports no tokens, so that their budget has no effect."""
+    if not context.tokens_missed:
+        context.tokens_missed = True
+        context.view.show("tokens_unreported", run=context.name, why="--tokens has no effect: the agent reports none")
+
+
+async def verify_work(context: RunContext) -> State:
+    """Check the work while no agent is working on it."""
+    return await context.work.verify(context)
+
+
+async def finish_run(context: RunContext) -> State:
+    """End the agent, and record how the run ended and why."""
+    assert context.ending is not None
+    ending = context.ending
+    await context.end_agent()
+    await context.publish_commits()
+    await context.run_hooks("session_end", state=ending.state.value, reason=ending.reason)
+    await context.store.finish(
+        ending.state, ending.reason, alert=ending.code in ALERT_CODES and context.run.crew is None
+    )
+    base = context.run.start_tree
+    stat = None if base is None else await git.diff_tree(context.project, base, "--stat=76")
+    if stat:
+        context.view.show("changes", run=context.name, stat=stat)
+    context.view.show("run_ended", run=context.name, state=ending.state.value, exit=ending.code, reason=ending.reason)
+    return State.END
+
+
+STATES: dict[State, Callable[[RunContext], Awaitable[State]]] = {
+    State.START: start_run,
+    State.DECIDE: decide_next,
+    State.LAUNCH: launch_agent,
+    State.INITIALIZE: initialize_agent,
+    State.PREPARE: prepare_iteration,
+    State.OPEN: open_session,
+    State.TURN: run_turn,
+    State.CLOSE: close_iteration,
+    State.VERIFY: verify_work,
+    State.WAIT: wait_for_others,
+    State.RECOVER: recover_run,
+    State.FINISH: finish_run,
 }

@@ -1,0 +1,713 @@
+"""Drive a crew: one process, several agents, deterministic supervision.
+
+The main loop compares what should run with what runs, whenever something changes: the planner, the workers, the
+reviewer and the merge queue are tasks of one event loop. Each agent goes through the states of `states.py` with its own
+kind of work. Nothing is decided by a model, and nothing is polled: idle workers wait for an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shopfloor.domain.crews import CrewStatus, CrewTask, Merge, MergeState, Phase, Role, find_stuck_tasks
+from shopfloor.domain.epics import Epic
+from shopfloor.domain.principals import Agent, Kind, Principal
+from shopfloor.domain.runs import RunState, Wanted
+from shopfloor.domain.tasks import FINISHED
+from shopfloor.domain.tasks import State as TaskState
+from shopfloor.domain.times import SECOND
+from shopfloor.errors import MergeConflict, ShopfloorError
+from shopfloor.runner import crew_report, prompt, task_work, verification
+from shopfloor.runner.acp import McpServerRef
+from shopfloor.runner.budgets import Stopwatch, Total, find_exhausted_total
+from shopfloor.runner.context import (
+    AGENT_FAILED,
+    BUDGET_EXHAUSTED,
+    NO_PROGRESS,
+    NO_TASKS,
+    STOPPED_BY_PERSON,
+    TASKS_BLOCKED,
+    Ending,
+    RunContext,
+    cancel_task,
+)
+from shopfloor.runner.crew_options import CrewOptions
+from shopfloor.runner.crew_store import Board, CrewStore
+from shopfloor.runner.main import drive_agent
+from shopfloor.runner.options import RunOptions
+from shopfloor.runner.run_store import RunStore
+from shopfloor.runner.task_work import LOST, PlanWork, ReviewWork, TaskWork
+from shopfloor.runner.view import View
+from shopfloor.runner.work import Work
+from shopfloor.runner.worktrees import Worktrees
+from shopfloor.serving import Shopfloor
+from shopfloor.settings import Settings
+
+TOOLSETS = ("factory", "context")
+"""What the agents of a crew are served: mail, tasks and decisions; search and files of their worktree."""
+
+LEASE_INTERVAL_SECONDS = 30.0
+"""Seconds between two renewals of the leases of busy workers; a lease lasts for minutes."""
+BUDGET_INTERVAL_SECONDS = 2.0
+"""Seconds between two looks at the budgets of a crew that has any, while an agent works."""
+
+_BACKOFF_SECONDS = 0.5
+_MAX_BACKOFF_SECONDS = 60.0
+
+_log = logging.getLogger("shopfloor.crew")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """A view that adds to each event which agent it is about."""
+
+    view: View
+    worker: str
+
+    def show(self, event: str, **facts: Any) -> None:
+        self.view.show(event, worker=self.worker, **facts)
+
+
+class CrewDriver:
+    """The driver of one crew."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        options: CrewOptions,
+        store: CrewStore,
+        worktrees: Worktrees,
+        status: CrewStatus,
+        view: View,
+    ) -> None:
+        self._settings = settings
+        self._options = options
+        self._store = store
+        self._worktrees = worktrees
+        self._status = status
+        self._view = view
+        self._ending: Ending | None = None
+        self._changed = asyncio.Event()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._contexts: dict[str, RunContext] = {}
+        self._undecided: set[tuple[int, str]] = set()
+        """Work that the reviewer has not decided about. It waits for a person."""
+        self._leaving: dict[str, Total] = {}
+        """Workers whose budget is used up, with what each has used."""
+        self._removed: set[int] = set()
+        """Tasks whose worktree and branch this driver has removed."""
+        self._paused: set[str] = set()
+        """Workers that crashed too often and wait."""
+        self._troubles: dict[str, int] = {}
+        """How often in a row a part of the crew has failed with an error of our own."""
+        self._epic: Epic | None = None
+        """The epic, once it is loaded. Its title is part of every prompt, and a board of 100 tasks is long."""
+        self._reads = self._newest_read = 0
+        self._clock = Stopwatch()
+
+    @property
+    def name(self) -> str:
+        return self._store.name
+
+    # The main loop
+
+    async def run(self) -> Ending:
+        """Drive the crew to its end, and return how it ended."""
+        helpers = [asyncio.create_task(self._follow()), asyncio.create_task(self._renew_leases())]
+        try:
+            while self._ending is None:
+                # Taken before the look: a change during it sets this event, and the wait returns at once.
+                changed = self._changed
+                self._reconcile()
+                await self._adopt_foreign_work()
+                self._set_ending(await self._find_ending())
+                if self._ending is None:
+                    await _wait_first(changed.wait(), *helpers)
+                for helper in helpers:
+                    # Raises when another driver has taken the crew over.
+                    if helper.done():
+                        helper.result()
+        finally:
+            # Without an ending, the crew was taken over by another driver.
+            self._set_ending(Ending(RunState.STOPPED, STOPPED_BY_PERSON, "another process drives the crew"))
+            await self._end_parts(helpers)
+        assert self._ending is not None
+        return self._ending
+
+    async def _end_parts(self, helpers: Sequence[asyncio.Task[None]]) -> None:
+        """End the agents, which get their time for it, and everything else."""
+        assert self._ending is not None
+        for context in self._contexts.values():
+            context.stop(self._ending.code, "the crew ends")
+        busy = [task for name, task in self._tasks.items() if name in self._contexts]
+        if busy:
+            await asyncio.wait(busy)
+        left = {*self._tasks.values(), *helpers}
+        for task in left:
+            task.cancel()
+        # A call that ends at the same moment swallows the cancellation. Each part then sees that there is an ending.
+        while left:
+            self._notify()
+            _, left = await asyncio.wait(left, timeout=_BACKOFF_SECONDS)
+        for task in [*self._tasks.values(), *helpers]:
+            with contextlib.suppress(asyncio.CancelledError, ShopfloorError):
+                task.result()
+
+    def stop(self, code: int, why: str) -> None:
+        """End the crew as soon as possible. The first reason counts."""
+        hint = f"{why}. Continue: shopfloor crew resume {self.name}"
+        self._set_ending(Ending(RunState.STOPPED, code, hint))
+        for context in self._contexts.values():
+            context.stop(code, why)
+        self._notify()
+
+    def end_agents_now(self) -> None:
+        """End the agents at once, without the grace of a shut-down."""
+        for context in self._contexts.values():
+            if context.agent is not None:
+                context.agent.child.release()
+
+    def _set_ending(self, ending: Ending | None) -> None:
+        self._ending = self._ending or ending
+
+    def _notify(self) -> None:
+        """Wake everything that waits for a change."""
+        # A new event instead of `clear`: a task that holds this one and does not wait yet must not miss the change.
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _follow(self) -> None:
+        """Follow the crew in the store: its tasks, its merge queue, and what people want."""
+        while self._ending is None:
+            if self._status.crew.wanted is Wanted.STOP:
+                self.stop(STOPPED_BY_PERSON, "a person stopped it")
+            self._notify()
+            await self._read_status(functools.partial(self._store.wait_for_change, self._status.version))
+
+    async def _refresh(self) -> None:
+        """Read the status again after an action of our own."""
+        await self._read_status(self._store.load_status)
+        self._notify()
+
+    async def _read_status(self, read: Callable[[], Awaitable[CrewStatus]]) -> None:
+        self._reads += 1
+        number = self._reads
+        status = await read()
+        # Reads overtake each other. One that began earlier may have an older status, and would hide the newer one.
+        if number > self._newest_read:
+            self._status, self._newest_read = status, number
+
+    def _reconcile(self) -> None:
+        """Start what should run and does not. What should no longer run ends by itself."""
+        match self._status.crew.phase:
+            case Phase.PLAN:
+                self._ensure_task(f"{self.name}-planner", self._plan)
+            case Phase.WORK:
+                for number in range(1, self._status.crew.workers + 1):
+                    if self._worker_name(number) not in self._leaving:
+                        self._ensure_task(self._worker_name(number), functools.partial(self._work, number))
+                self._ensure_task("merge queue", self._merge)
+                if self._options.reviewer is not None:
+                    self._ensure_task(f"{self.name}-reviewer", self._review)
+
+    def _ensure_task(self, name: str, start: Callable[[], Awaitable[None]]) -> None:
+        task = self._tasks.get(name)
+        if task is None or task.done():
+            self._tasks[name] = asyncio.create_task(self._guard(name, start))
+
+    async def _guard(self, name: str, start: Callable[[], Awaitable[None]]) -> None:
+        """Run one part of the crew; after an error of our own, wait and let the main loop start it again."""
+        try:
+            await start()
+            self._troubles.pop(name, None)
+        except ShopfloorError as error:
+            times = self._troubles[name] = self._troubles.get(name, 0) + 1
+            self._view.show("trouble", part=name, why=error.message)
+            _log.exception("%s failed", name)
+            await asyncio.sleep(min(_BACKOFF_SECONDS * 2**times, _MAX_BACKOFF_SECONDS))
+        self._notify()
+
+    def _worker_name(self, number: int) -> str:
+        return f"{self.name}-worker-{number}"
+
+    async def _find_ending(self) -> Ending | None:
+        """Return the ending when nothing is left to do, a budget is used up, or every worker keeps failing."""
+        status = self._status
+        if status.crew.phase is not Phase.WORK or self._ending is not None:
+            return self._ending
+        open = [merge for merge in status.merges if merge.state in (MergeState.QUEUED, MergeState.VERIFIED)]
+        if self._contexts or (open and status.tasks.get("REVIEW")):
+            return await self._find_exhausted_budget()
+        board = await self._store.load_board()
+        if not board.tasks:
+            return Ending(RunState.EMPTY, NO_TASKS, f"epic-{board.crew.epic} has no tasks")
+        if all(task.state in FINISHED for task in board.tasks):
+            return self._new_last_ending(board)
+        if (stuck := find_stuck_tasks(board.tasks, board.blockers)) is not None:
+            names = ", ".join(f"task-{task.number}" for task in stuck[:10])
+            hint = f"no task is ready; blocked: {names}. Continue: shopfloor crew resume {self.name}"
+            return Ending(RunState.BLOCKED, TASKS_BLOCKED, hint)
+        workers = {self._worker_name(number) for number in range(1, status.crew.workers + 1)}
+        if workers and workers <= set(self._leaving):
+            return Ending(RunState.STOPPED, BUDGET_EXHAUSTED, self._describe_used_workers())
+        return await self._find_exhausted_budget()
+
+    def _describe_used_workers(self) -> str:
+        """Say that every worker has used its budget up, and with which option all of them continue."""
+        most = Total(
+            max(used.seconds for used in self._leaving.values()),
+            max(used.iterations for used in self._leaving.values()),
+            max(used.tokens for used in self._leaving.values()),
+            max(used.cost for used in self._leaving.values()),
+        )
+        exhausted = find_exhausted_total(most, **self._options.get_budget("worker_"), prefix="worker-")
+        assert exhausted is not None
+        reason = f"every worker has used its budget up: {exhausted.reason}"
+        return f"{reason}. Continue: shopfloor crew resume {self.name} {exhausted.option}"
+
+    def _new_last_ending(self, board: Board) -> Ending:
+        failed = [f"task-{task.number}" for task in board.tasks if task.state is TaskState.FAILED]
+        done = sum(task.state is TaskState.COMPLETED for task in board.tasks)
+        if failed:
+            hint = f"Continue: shopfloor crew resume {self.name} --retry-failed"
+            reason = f"{done} of {len(board.tasks)} tasks are merged; failed: {', '.join(failed)}. {hint}"
+            return Ending(RunState.FAILED, NO_PROGRESS, reason)
+        if self._options.verify:
+            return Ending(RunState.COMPLETED, 0, f"{done} tasks are verified and merged into {board.crew.branch}")
+        reason = f"{done} tasks are merged into {board.crew.branch}; no --verify command was set"
+        return Ending(RunState.COMPLETED, 0, reason)
+
+    # Budgets and leases
+
+    async def _find_exhausted_budget(self) -> Ending | None:
+        """Return the ending when a budget of the crew is used up. Workers whose own budget is used up leave."""
+        budget, worker_budget = self._options.get_budget(), self._options.get_budget("worker_")
+        if not any([*budget.values(), *worker_budget.values()]):
+            return None
+        board = await self._store.load_board()
+        totals = self._count_usage(board)
+        for worker, used in totals.items():
+            exhausted = find_exhausted_total(used, **worker_budget)
+            if exhausted is not None and worker not in self._leaving:
+                self._leaving[worker] = used
+                self._notify()
+                self._view.show("worker_dismissed", crew=self.name, worker=worker, why=exhausted.reason)
+                if worker in self._contexts:
+                    self._contexts[worker].stop(BUDGET_EXHAUSTED, f"{worker}: {exhausted.reason}")
+        whole = Total(
+            board.crew.spent / SECOND + self._clock.seconds,
+            sum(used.iterations for used in totals.values()),
+            sum(used.tokens for used in totals.values()),
+            sum(used.cost for used in totals.values()),
+        )
+        exhausted = find_exhausted_total(whole, **budget)
+        if exhausted is None:
+            return None
+        hint = f"{exhausted.reason}. Continue: shopfloor crew resume {self.name} {exhausted.option}"
+        return Ending(RunState.STOPPED, BUDGET_EXHAUSTED, hint)
+
+    def _count_usage(self, board: Board) -> dict[str, Total]:
+        """Count what each agent has used so far, including the turns that are in progress."""
+        totals: dict[str, Total] = {}
+        for run in board.runs:
+            used = totals.setdefault(run.worker or "", Total())
+            used.seconds += run.spent / SECOND
+            used.iterations += run.iteration + (run.spent > 0)
+            used.tokens += run.tokens
+            used.cost += run.cost
+        for worker, context in self._contexts.items():
+            used = totals.setdefault(worker, Total())
+            used.seconds += context.unaccounted
+            if context.current is not None:
+                used.tokens += context.current.usage.tokens
+                used.cost += context.current.usage.cost
+        return totals
+
+    async def _renew_leases(self) -> None:
+        """Renew the leases of busy workers and look at the budgets. An idle crew waits for a change."""
+        touched = None
+        while self._ending is None:
+            # Entering the stopwatch halts it: the time of an idle crew does not count.
+            if not self._contexts:
+                with self._clock:
+                    if touched is not None:
+                        touched = None
+                        await self._account([])
+                    await self._changed.wait()
+                continue
+            if touched is None or time.monotonic() - touched >= LEASE_INTERVAL_SECONDS:
+                touched = time.monotonic()
+                await self._account(list(self._contexts))
+            if ending := await self._find_exhausted_budget():
+                self._set_ending(ending)
+                self.stop(ending.code, ending.reason)
+            await asyncio.sleep(BUDGET_INTERVAL_SECONDS)
+
+    async def _account(self, busy: list[str]) -> None:
+        """Renew the leases of busy agents, and add the time since the last account to that of the crew."""
+        await self._store.touch_agents(busy, int(self._clock.restart() * SECOND))
+
+    # Agents
+
+    async def _drive_agent(
+        self,
+        run: str,
+        agent: Agent,
+        folder: Path,
+        options: RunOptions,
+        work: Work,
+        *,
+        spec: str,
+        task: int | None = None,
+    ) -> Ending:
+        """Drive one agent in a worktree, with a server of its own that serves that agent alone, for that worktree."""
+        worker = agent.name
+        project = self._worktrees.project_of(folder)
+        facts = {"project": str(project), "spec": spec, "options": options.model_dump_json(), "task": task}
+        await self._store.open_run(run, worker=worker, **facts)  # type: ignore[arg-type]
+        own = {"profile": TOOLSETS, "run_toolsets": TOOLSETS, "host": "127.0.0.1", "port": 0, "project": project}
+        own["elicitation"] = False  # no person sits at the agent's client
+        served = Settings(**self._settings.model_dump(exclude_unset=True) | own | {"data": self._settings.data})
+        principal = Principal(Kind.AGENT, worker, agent.type)
+        shopfloor = await asyncio.to_thread(Shopfloor, served, kind="crew", only=principal)
+        async with shopfloor, shopfloor.serving() as url:
+            store = RunStore(shopfloor, run)
+            driven, token = await store.drive(options.model_dump_json(), spec)
+            context = RunContext(
+                store=store,
+                run=driven,
+                options=options,
+                settings=served,
+                work=work,
+                mcp_server=McpServerRef(f"{url}/mcp", token),
+                view=WorkerView(self._view, worker),
+            )
+            self._contexts[worker] = context
+            self._notify()
+            if self._ending is not None:
+                context.stop(self._ending.code, "the crew ends")
+            try:
+                return await drive_agent(context)
+            finally:
+                del self._contexts[worker]
+
+    async def _prepare_worktree(self, folder: Path, branch: str | None) -> str | None:
+        """Create or repair a worktree; return why it cannot be used, or None."""
+        if await self._worktrees.ensure_worktree(folder, branch):
+            project = self._worktrees.project_of(folder)
+            failing = await verification.find_failing_command(self._options.setup, project, 3600.0)
+            if failing is not None:
+                await self._worktrees.remove_worktree(folder)
+                return verification.explain_failure(failing)
+        return None
+
+    # The planner
+
+    async def _plan(self) -> None:
+        """Drive the planner, then start the work or ask a person."""
+        options, board = self._options.planner, await self._store.load_board()
+        assert options is not None
+        worker, run = f"{self.name}-planner", f"{self.name}.plan"
+        agent = await self._store.ensure_agent(worker, Role.PLANNER)
+        folder = self._worktrees.folder / "plan"
+        fault = await self._prepare_worktree(folder, None)
+        if fault is not None:
+            self.stop(AGENT_FAILED, f"the worktree cannot be prepared: {fault}")
+            return
+        template = _load_template(self._settings, options, task_work.PLANNER_TEMPLATE, task_work.PLANNER_VARIABLES)
+        work = PlanWork(self._store, self._worktrees, worker, template, epic=board.epic)
+        for attempt in range(self._options.attempts):
+            ending = await self._drive_agent(run, agent, folder, options, work, spec=board.epic.description)
+            if ending.code != AGENT_FAILED or self._ending is not None:
+                break
+            await asyncio.sleep(_BACKOFF_SECONDS * 2**attempt)
+        if ending.code == 0:
+            await self._worktrees.remove_worktree(folder)
+            crew = await self._store.finish_planning(run, ask=self._options.approve_plan)
+            self._view.show("planned", crew=self.name, epic=f"epic-{crew.epic}", phase=crew.phase.value)
+            if crew.phase is Phase.APPROVAL:
+                how = f"shopfloor crew approve {self.name}"
+                self._view.show("asked", crew=self.name, question="May the crew work on this plan?", how=how)
+            await self._refresh()
+        elif self._ending is None:
+            empty = not (await self._store.load_board()).tasks and ending.code != AGENT_FAILED
+            state, code = (RunState.EMPTY, NO_TASKS) if empty else (ending.state, ending.code)
+            hint = f"there is no plan: {ending.reason}"
+            if code != BUDGET_EXHAUSTED:
+                hint += f". Continue: shopfloor crew resume {self.name}"
+            self._set_ending(Ending(state, code, hint))
+
+    # Workers
+
+    async def _work(self, number: int) -> None:
+        """Take one task after the other, until the worker is no longer wanted."""
+        worker, crashes = self._worker_name(number), 0
+        agent = await self._store.ensure_agent(worker)
+        while number <= self._status.crew.workers and worker not in self._leaving and self._ending is None:
+            changed = self._changed
+            task = await self._find_task(worker)
+            if task is None:
+                await changed.wait()
+                continue
+            ending = await self._drive_task(number, agent, task)
+            crashes = crashes + 1 if ending.code == AGENT_FAILED else 0
+            await self._settle_task(worker, task, ending)
+            if crashes and self._ending is None:
+                await self._wait_after_crash(worker, crashes)
+            await self._refresh()
+
+    async def _find_task(self, worker: str) -> int | None:
+        """Return the task that the worker holds, or claim the next one."""
+        status = self._status
+        if status.crew.wanted is not Wanted.GO:
+            return None
+        if held := status.held.get(worker):
+            return held[0]
+        return await self._store.claim_task(worker) if status.ready else None
+
+    async def _drive_task(self, number: int, agent: Agent, task: int) -> Ending:
+        """Work on a task in its worktree until it is handed over, lost or given up."""
+        worker = agent.name
+        found, options = await self._store.load_task(task), self._options.get_worker(number)
+        folder = self._worktrees.task_folder(task)
+        self._view.show("task_started", crew=self.name, worker=worker, task=f"task-{task}", title=found.task.title)
+        fault = await self._prepare_worktree(folder, self._worktrees.task_branch(task))
+        if fault is not None:
+            return Ending(RunState.FAILED, NO_PROGRESS, f"the worktree cannot be prepared: {fault}")
+        returned_at = 0
+        if found.merge is not None and found.merge.state is MergeState.RETURNED:
+            returned_at = found.merge.updated_at
+            await self._worktrees.update_from_crew(folder)
+        if self._epic is None:
+            self._epic = (await self._store.load_board()).epic
+        template = _load_template(self._settings, options, task_work.WORKER_TEMPLATE, task_work.WORKER_VARIABLES)
+        work = TaskWork(
+            self._store,
+            self._worktrees,
+            worker,
+            template,
+            returned_at=returned_at,
+            epic=self._epic,
+            number=task,
+            review=self._options.reviewer is not None,
+        )
+        given = RunOptions(**{**options.model_dump(exclude={"count"}), "verify": self._options.verify})
+        spec = f"{found.task.title}\n\n{found.task.description or ''}"
+        return await self._drive_agent(f"{self.name}.task-{task}", agent, folder, given, work, spec=spec, task=task)
+
+    async def _settle_task(self, worker: str, task: int, ending: Ending) -> None:
+        """Do with the task what the ending of its run calls for."""
+        facts = {"crew": self.name, "worker": worker, "task": f"task-{task}"}
+        if ending.code == 0:
+            return
+        if ending.code == LOST:
+            self._view.show("task_lost", **facts, why=ending.reason)
+        elif self._ending is not None or worker in self._leaving:
+            # The worker holds it until the crew is resumed; the lease returns it otherwise.
+            self._view.show("task_left", **facts, folder=str(self._worktrees.task_folder(task)))
+        else:
+            final = ending.code in (NO_PROGRESS, BUDGET_EXHAUSTED)
+            attempts = self._options.attempts
+            returned = await self._store.return_task(task, worker, ending.reason, attempts, final=final)
+            if ending.code == AGENT_FAILED:
+                await self._store.record_crash(worker)
+            self._view.show("task_returned", **facts, state=returned.state.value, why=ending.reason)
+
+    async def _wait_after_crash(self, worker: str, crashes: int) -> None:
+        """Wait before a fresh start; after three crashes within a minute, until the pause of the agent is over."""
+        agent = await self._store.ensure_agent(worker)
+        seconds = min(_BACKOFF_SECONDS * 2**crashes, _MAX_BACKOFF_SECONDS)
+        now = time.time() * SECOND
+        if agent.has_failed(int(now)):
+            if self._all_failed(worker):
+                hint = f"every worker keeps failing. Continue: shopfloor crew resume {self.name}"
+                self._set_ending(Ending(RunState.FAILED, AGENT_FAILED, hint))
+                self._notify()
+                return
+            seconds = max(seconds, ((agent.retry_at or 0) - now) / SECOND)
+            self._view.show("worker_paused", crew=self.name, worker=worker, seconds=round(seconds))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._ending is None:
+                    await self._changed.wait()
+        self._paused.discard(worker)
+
+    def _all_failed(self, worker: str) -> bool:
+        self._paused.add(worker)
+        return len(self._paused) >= max(self._status.crew.workers, 1)
+
+    # The reviewer
+
+    async def _review(self) -> None:
+        """Review one task after the other."""
+        worker, options = f"{self.name}-reviewer", self._options.reviewer
+        assert options is not None
+        agent = await self._store.ensure_agent(worker, Role.REVIEWER)
+        template = _load_template(self._settings, options, task_work.REVIEWER_TEMPLATE, task_work.REVIEWER_VARIABLES)
+        while self._ending is None:
+            changed = self._changed
+            found = await self._find_queued(
+                lambda merge: merge.state is MergeState.REVIEW and (merge.task, merge.commit) not in self._undecided
+            )
+            if found is None:
+                await changed.wait()
+                continue
+            merge, task = found.merge, found.task
+            assert merge is not None
+            folder = self._worktrees.folder / f"review-{task.number}"
+            await self._worktrees.ensure_worktree(folder, None)
+            await self._worktrees.check_out(folder, merge.commit)
+            work = ReviewWork(
+                self._store, self._worktrees, worker, template, returned_at=merge.updated_at, number=task.number
+            )
+            run = f"{self.name}.review-{task.number}"
+            ending = await self._drive_agent(run, agent, folder, options, work, spec=task.title, task=task.number)
+            await self._worktrees.remove_worktree(folder)
+            if ending.code != 0 and self._ending is None:
+                self._undecided.add((merge.task, merge.commit))
+                subject = f"task-{task.number} waits for a review: {task.title}"
+                hint = f"Approve it: shopfloor task complete task-{task.number}"
+                await self._store.alert(subject, f"The reviewer did not decide: {ending.reason}\n{hint}")
+            await self._refresh()
+
+    async def _find_queued(self, wanted: Callable[[Merge], bool]) -> CrewTask | None:
+        """Return the first task in the merge queue that is wanted and that its worker has handed over."""
+        if self._status.crew.wanted is not Wanted.GO:
+            return None
+        for merge in self._status.merges:
+            if wanted(merge):
+                found = await self._store.load_task(merge.task)
+                if found.task.state is TaskState.REVIEW and found.merge is not None and wanted(found.merge):
+                    return found
+        return None
+
+    # The merge queue
+
+    async def _merge(self) -> None:
+        """Merge one task after the other."""
+        while self._ending is None:
+            changed = self._changed
+            for merge in self._status.merges:
+                # A driver was killed between the check and the note that the branch has moved.
+                if merge.state is MergeState.VERIFIED and merge.merged_commit is not None:
+                    await self._finish_merge(merge.task, merge.merged_commit)
+            found = await self._find_queued(lambda merge: merge.state is MergeState.QUEUED)
+            if found is None:
+                await changed.wait()
+                continue
+            number = found.task.number
+            try:
+                output, conflict = await self._merge_task(found), False
+            except MergeConflict as error:
+                output, conflict = error.message, True
+            if output is not None:
+                self._view.show("merge_returned", crew=self.name, task=f"task-{number}", why=output)
+                await self._store.return_merge(number, output, self._options.attempts, conflict=conflict)
+            await self._refresh()
+
+    async def _merge_task(self, found: CrewTask) -> str | None:
+        """Put a task's work onto the crew's branch, verify it and move the branch. Return why it was not merged."""
+        task, merge = found.task, found.merge
+        assert merge is not None
+        folder = self._worktrees.folder / "merge"
+        fault = await self._prepare_worktree(folder, None)
+        if fault is not None:
+            return fault
+        message = f"task-{task.number}: {task.title}\n\nTask: task-{task.number}\nWorker: {task.assignee}\n"
+        commit, is_new = await self._worktrees.squash(folder, merge.commit, message)
+        # Without a new commit the branch has the work already, and nothing is left to verify.
+        if is_new:
+            commands: list[Sequence[str]] = [*([json.loads(task.acceptance)] if task.acceptance else [])]
+            commands += self._options.verify
+            project = self._worktrees.project_of(folder)
+            seconds = self._options.get_worker(1).verify_time
+            failing = await verification.find_failing_command(commands, project, seconds)
+            if failing is not None:
+                return f"after the merge with the work of others, {verification.explain_failure(failing)}"
+        # Stored before the branch moves: after a kill between the two, the next driver finishes the merge.
+        await self._store.record_verified(task.number, commit)
+        await self._finish_merge(task.number, commit)
+        return None
+
+    async def _finish_merge(self, task: int, commit: str) -> None:
+        """Move the crew's branch to a verified commit, unless it has, and complete the task."""
+        # The branch has moved since the check, so the work has to be verified on its new tip.
+        if not await self._worktrees.advance(commit):
+            await self._store.requeue_merge(task)
+        else:
+            await self._store.record_merged(task, commit)
+            self._view.show("task_merged", crew=self.name, task=f"task-{task}", commit=commit[:12])
+            await self._remove_task_worktree(task)
+        await self._refresh()
+
+    async def _remove_task_worktree(self, task: int) -> None:
+        """Remove the worktree and the branch of a task whose work is merged."""
+        await self._worktrees.remove_worktree(self._worktrees.task_folder(task))
+        await self._worktrees.delete_branch(self._worktrees.task_branch(task))
+        self._removed.add(task)
+
+    async def _adopt_foreign_work(self) -> None:
+        """Put finished tasks of agents that people started themselves into the merge queue, by their branch."""
+        if self._status.crew.phase is not Phase.WORK:
+            return
+        for agent, numbers in self._status.held.items():
+            if agent.startswith(f"{self.name}-worker-"):
+                continue
+            for number in numbers:
+                found = await self._store.load_task(number)
+                branch = found.task.branch_name
+                if found.task.state is not TaskState.REVIEW or not branch:
+                    continue
+                commit = await self._worktrees.find_commit(branch)
+                if commit is not None and (found.merge is None or found.merge.commit != commit):
+                    review = self._options.reviewer is not None
+                    await self._store.add_merge(number, branch, commit, review=review)
+
+    # The end
+
+    async def finish(self, ending: Ending) -> None:
+        """Record how the crew ended, and mail the report."""
+        await self._account([])
+        board = await self._store.load_board()
+        merged = {merge.task for merge in board.merges if merge.state is MergeState.MERGED}
+        left = []
+        for task in board.tasks:
+            folder = self._worktrees.task_folder(task.number)
+            if task.number in merged - self._removed:
+                await self._remove_task_worktree(task.number)
+            elif await self._worktrees.has_changes(folder):
+                left.append(f"task-{task.number}: {folder}")
+        for name in ("plan", "merge"):
+            await self._worktrees.remove_worktree(self._worktrees.folder / name)
+        report = crew_report.write_report(board, ending.reason, left)
+        await self._store.finish(ending.state, ending.reason, report)
+        for line in left:
+            self._view.show("work_left", crew=self.name, where=line)
+        facts = {"state": ending.state.value, "exit": ending.code, "reason": ending.reason}
+        facts["auto_merge"] = self._options.auto_merge
+        self._view.show("crew_ended", crew=self.name, **facts)
+
+
+def _load_template(settings: Settings, options: RunOptions, default: Path, variables: Sequence[str]) -> str:
+    file = None if options.template is None else settings.project / options.template
+    return prompt.load_template(file, default, variables)
+
+
+async def _wait_first(*awaitables: Awaitable[Any]) -> None:
+    """Wait until the first is done. Coroutines are cancelled, tasks continue."""
+    tasks = [each if isinstance(each, asyncio.Task) else asyncio.ensure_future(each) for each in awaitables]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task, given in zip(tasks, awaitables, strict=True):
+            if task is not given:
+                await cancel_task(task)

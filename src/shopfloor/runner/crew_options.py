@@ -1,0 +1,143 @@
+"""The options of a crew: of the crew as a whole, and of each role. They are stored with it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from shopfloor.errors import BadSettings
+from shopfloor.rule_texts import describe_rule
+from shopfloor.runner.options import Command, Duration, RunOptions
+from shopfloor.runner.sandbox import SandboxOptions
+
+TEMPLATE = Path(__file__).with_name("crew.toml")
+"""A commented file with every role, for `shopfloor template export crew`."""
+
+_ROLES = ("worker", "planner", "reviewer")
+_ROLE_DEFAULTS: dict[str, dict[str, Any]] = {
+    "worker": {"iterations": 20},
+    "planner": {"iterations": 5},
+    # A reviewer reads. What it asks for beyond its tools is denied.
+    "reviewer": {"iterations": 3, "permissions": "deny"},
+}
+
+
+class WorkerOptions(RunOptions):
+    """The options of one kind of worker: those of a run, per task, and how many there are."""
+
+    count: int = Field(1, ge=0, le=64, description="Number of workers of this kind.")
+
+
+class CrewOptions(SandboxOptions):
+    """The options of `shopfloor crew start`. The roles have the options of a run; its budgets count per task."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    verify: tuple[Command, ...] = Field((), description="Command that must pass before work is merged.")
+    setup: tuple[Command, ...] = Field((), description="Command that prepares each new worktree, such as 'npm ci'.")
+    attempts: int = Field(
+        3, ge=1, description="Maximum number of times that a task is returned or started before it fails."
+    )
+    time: Duration | None = Field(None, description="Time limit of the whole crew: 90s, 30m, 2h.")
+    iterations: int | None = Field(None, ge=1, description="Maximum number of iterations of the whole crew.")
+    tokens: int | None = Field(None, ge=1, description="Maximum number of tokens of the whole crew.")
+    cost: float | None = Field(None, gt=0, description="Maximum cost of the whole crew.")
+    worker_time: Duration | None = Field(None, description="Time limit of each worker.")
+    worker_iterations: int | None = Field(None, ge=1, description="Maximum number of iterations of each worker.")
+    worker_tokens: int | None = Field(None, ge=1, description="Maximum number of tokens of each worker.")
+    worker_cost: float | None = Field(None, gt=0, description="Maximum cost of each worker.")
+    approve_plan: bool = Field(False, description="Wait until a person has approved the plan.")
+    auto_merge: bool = Field(False, description="Merge the crew's branch into the project's branch at the end.")
+    worker: tuple[WorkerOptions, ...] = ()
+    planner: RunOptions | None = None
+    reviewer: RunOptions | None = None
+
+    def get_budget(self, prefix: str = "") -> dict[str, Any]:
+        """Return the budgets of the crew, or with the prefix `worker_` those of each worker."""
+        return {name: getattr(self, f"{prefix}{name}") for name in ("time", "iterations", "tokens", "cost")}
+
+    @property
+    def agents(self) -> list[Command | None]:
+        """The commands of the agents of all roles."""
+        return [role.agent for role in (*self.worker, self.planner, self.reviewer) if role is not None]
+
+    @property
+    def workers(self) -> int:
+        """The number of workers of all kinds."""
+        return sum(kind.count for kind in self.worker)
+
+    def get_worker(self, number: int) -> WorkerOptions:
+        """Return the options of the worker with this number, from 1. Workers beyond all counts are of the last kind."""
+        left = number
+        for kind in self.worker:
+            left -= kind.count
+            if left <= 0:
+                return kind
+        return self.worker[-1]
+
+
+def read_crew_options(
+    file: Path | None,
+    given: dict[str, Any],
+    roles: dict[str, dict[str, Any]],
+    defaults: dict[str, Any] | None = None,
+) -> CrewOptions:
+    """Combine defaults with a file and with options from the command line, each of which counts more than the last.
+
+    `roles` has the options of the command line for each role. Those of the worker are for every kind of worker.
+    """
+    known = _read_file(file)
+    crew = {**(defaults or {}), **known.get("crew", {}), **given}
+    kinds = known.get("worker", {})
+    kinds = list(kinds) if isinstance(kinds, list) else [kinds]
+    for role, table in [*(("worker", kind) for kind in kinds), *((role, known.get(role, {})) for role in _ROLES[1:])]:
+        if own := sorted(SandboxOptions.model_fields.keys() & table.keys()):
+            raise BadSettings(f"{role}.{own[0]}: the sandbox is that of the whole crew", hint="Set it in [crew]")
+    workers = crew.pop("workers", None)
+    if workers is not None and len(kinds) == 1:
+        kinds[0] = {**kinds[0], "count": workers}
+    crew["worker"] = [{**_ROLE_DEFAULTS["worker"], **kind, **roles.get("worker", {})} for kind in kinds]
+    for role in ("planner", "reviewer"):
+        chosen = {**known.get(role, {}), **roles.get(role, {})}
+        if role == "planner" and "agent" not in chosen:
+            chosen["agent"] = crew["worker"][0].get("agent")
+        if chosen.get("agent"):
+            crew[role] = {**_ROLE_DEFAULTS[role], **chosen}
+    return _build_options(crew)
+
+
+def change_options(stored: dict[str, Any], given: dict[str, Any], of_task: dict[str, Any]) -> CrewOptions:
+    """Return stored options with changes: to those of the crew, and to those that every role has for one task."""
+    changed = {**stored, **given}
+    changed["worker"] = [{**kind, **of_task} for kind in stored.get("worker", ())]
+    for role in ("planner", "reviewer"):
+        if stored.get(role) is not None:
+            changed[role] = {**stored[role], **of_task}
+    return _build_options(changed)
+
+
+def _build_options(given: dict[str, Any]) -> CrewOptions:
+    try:
+        return CrewOptions(**given)
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, item['loc'])).replace('_', '-')} {describe_rule(item)}"
+            for item in error.errors(include_url=False)
+        ]
+        raise BadSettings("; ".join(problems), hint="Run `shopfloor crew start --help` for the options") from None
+
+
+def _read_file(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        known = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadSettings(f"Cannot read {file}: {error}") from None
+    unknown = sorted(set(known) - {"crew", *_ROLES})
+    if unknown:
+        raise BadSettings(f"{file}: unknown table [{unknown[0]}]; expected crew, {', '.join(_ROLES)}")
+    return known

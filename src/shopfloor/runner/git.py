@@ -1,0 +1,200 @@
+"""Find the files of the project that an iteration changed, and commit only those."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from shopfloor.errors import GitFailed
+from shopfloor.runner import processes
+from shopfloor.runner.sandbox import find_git_folders
+
+_TIMEOUT_SECONDS = 300.0
+_OUTPUT_BYTES = 16 * 1024 * 1024
+_MAX_OUTPUT_CHARACTERS = 4000
+_REAPED = frozenset({"add", "checkout", "commit", "merge", "reset", "worktree add", "worktree remove"})
+"""Commands that run hooks or filters of the repository or write its files: they may take long and start anything."""
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+WORKTREE_FOLDER = "worktrees"
+"""The folder of the data folder with the worktrees of runs and crews."""
+BRANCH_PREFIX = "shopfloor/"
+
+DirtyFiles = dict[str, str]
+"""Files that differ from the last commit, each with a digest of its content."""
+
+
+async def find_dirty_files(project: Path) -> DirtyFiles:
+    """Find the files of the project that git reports as changed or untracked, by their names from the repository."""
+    root = await _find_repository(project)
+    arguments = ("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--")
+    status = await _run_git(project, *arguments, ".")
+    files: DirtyFiles = {}
+    for name in (entry[3:] for entry in status.split("\0") if len(entry) > 3):
+        file = root / name
+        try:
+            # A link is compared by its target's name. Following it would hash a file outside of the project.
+            if file.is_symlink():
+                files[name] = f"link {file.readlink()}"
+                continue
+            with file.open("rb") as stream:
+                files[name] = f"{file.stat().st_mode} {hashlib.file_digest(stream, 'sha256').hexdigest()}"
+        except OSError:
+            files[name] = "gone"
+    return files
+
+
+async def commit_changes(project: Path, before: DirtyFiles, message: str) -> list[str]:
+    """Commit the files that changed since `before` and return their names. Other staged or changed files stay as is."""
+    root, after = await _find_repository(project), await find_dirty_files(project)
+    changed = sorted(name for name, digest in after.items() if before.get(name) != digest)
+    # --only commits these files as they are on disk and leaves the index alone, so that what a person has staged is
+    # not swept into the commit. It knows no untracked files, hence --intent-to-add first.
+    if changed:
+        await _run_git(root, "add", "--intent-to-add", "--", *changed)
+        await _run_git(root, "commit", "--quiet", "--only", "--file=-", "--", *changed, input=message)
+    return changed
+
+
+async def find_prefix(project: Path) -> str | None:
+    """Return the path of the project from the top of its repository; None without a repository that has a commit."""
+    try:
+        await _run_git(project, "rev-parse", "--verify", "--quiet", "HEAD")
+        return (await _run_git(project, "rev-parse", "--show-prefix")).rstrip("\n")
+    except GitFailed:
+        return None
+
+
+async def add_worktree(project: Path, folder: Path, branch: str) -> None:
+    """Add a worktree of the last commit at `folder`, on a new branch."""
+    await _run_git(project, "worktree", "add", "--quiet", "-b", branch, str(folder), "HEAD")
+
+
+async def detach_head(project: Path) -> None:
+    """Take a worktree off its branch: a commit in a sandbox can write no branch."""
+    await _run_git(project, "checkout", "--quiet", "--detach")
+
+
+async def publish_commits(worktree: Path, branch: str) -> None:
+    """Move a branch to the last commit of a worktree that is off its branch."""
+    head = (await _run_git(worktree, "rev-parse", "--abbrev-ref", "HEAD")).strip()
+    commit = (await _run_git(worktree, "rev-parse", "--verify", "HEAD^{commit}")).strip()
+    if head != "HEAD" or _COMMIT.fullmatch(commit) is None:
+        return
+    # In the repository itself, outside of the sandbox: only its own config and hooks count there.
+    _, common = find_git_folders(worktree)
+    await run_git(common, ("update-ref", f"refs/heads/{branch}", commit), (f"--git-dir={common}",))
+
+
+async def snapshot_tree(project: Path) -> str | None:
+    """Store the files of the project, changed and untracked ones too, as a tree of git; None without a repository."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            index = (await _run_git(project, "rev-parse", "--git-path", "index")).rstrip("\n")
+            return await _write_tree(project, project / index, {"GIT_INDEX_FILE": f"{folder}/index"}, Path(folder))
+        except (GitFailed, OSError):
+            return None
+
+
+async def fingerprint_tree(project: Path) -> str:
+    """Return a text that differs as soon as a file does that git does not ignore; nothing without a repository.
+
+    A commit changes no file, and does not change it.
+    """
+    try:
+        async with _discarding_objects(project) as (index, environment, scratch):
+            return await _write_tree(project, index, environment, scratch)
+    except (GitFailed, OSError):
+        return ""
+
+
+async def diff_tree(project: Path, base: str, *options: str) -> str | None:
+    """Return the changes of the project since a snapshot; None when they cannot be found out."""
+    try:
+        async with _discarding_objects(project) as (index, environment, scratch):
+            tree = await _write_tree(project, index, environment, scratch)
+            # --no-ext-diff and --no-textconv: the project's git config must not choose a program that reads the files.
+            arguments = ("diff-tree", "-r", "--no-ext-diff", "--no-textconv", *options, base, tree, "--", ".")
+            return await _run_git(project, *arguments, environment=environment, scratch=scratch)
+    except (GitFailed, OSError):
+        return None
+
+
+@asynccontextmanager
+async def _discarding_objects(project: Path) -> AsyncIterator[tuple[Path, dict[str, str], Path]]:
+    """Yield the index, an environment in which git stores new objects in a temporary folder, and that folder.
+
+    An agent may have written gigabytes that no one commits, and the repository must not keep them.
+    """
+    paths = await _run_git(project, "rev-parse", "--git-path", "index", "--git-path", "objects")
+    index, objects = paths.splitlines()
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "objects").mkdir()
+        environment = {
+            "GIT_INDEX_FILE": f"{folder}/index",
+            "GIT_OBJECT_DIRECTORY": f"{folder}/objects",
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str((project / objects).resolve()),
+        }
+        yield project / index, environment, Path(folder)
+
+
+async def _write_tree(project: Path, index: Path, environment: Mapping[str, str], scratch: Path) -> str:
+    """Write the files of the project as a tree, with a copy of its index, and return the tree's id."""
+    # A copy of the index keeps what git knows about unchanged files: it reads only those that changed. Its time is kept
+    # too, because git takes a file for unchanged when it has the same size and is older than the index.
+    with suppress(FileNotFoundError):
+        shutil.copy2(index, environment["GIT_INDEX_FILE"])
+    await _run_git(project, "add", "--all", "--", ".", environment=environment, scratch=scratch)
+    return (await _run_git(project, "write-tree", environment=environment, scratch=scratch)).strip()
+
+
+async def _find_repository(project: Path) -> Path:
+    # git names files from the top of the repository, which may be above the project.
+    return Path((await _run_git(project, "rev-parse", "--show-toplevel")).rstrip("\n"))
+
+
+async def _run_git(
+    project: Path,
+    *words: str,
+    input: str = "",
+    environment: Mapping[str, str] | None = None,
+    scratch: Path | None = None,
+) -> str:
+    # Literal: a file that an agent calls `*` or `:(top)` must not become a pattern.
+    options = ("--literal-pathspecs",)
+    return os.fsdecode(await run_git(project, words, options, input, environment, scratch))
+
+
+async def run_git(
+    folder: Path,
+    words: Sequence[str],
+    options: Sequence[str] = (),
+    input: str = "",
+    environment: Mapping[str, str] | None = None,
+    scratch: Path | None = None,
+) -> bytes:
+    """Run git and return its output, or raise GitFailed. In a sandbox, it may write to the folder `scratch`."""
+    try:
+        result = await processes.run_command(
+            ("git", *options, "-c", "gc.auto=0", "-c", "rerere.enabled=false", *words),
+            folder,
+            seconds=_TIMEOUT_SECONDS,
+            environment=environment,
+            input=input.encode(),
+            tail_bytes=_OUTPUT_BYTES,
+            scratch=scratch,
+            # A reaper takes ten times as long as a command that starts no other process. Such a command ends in a
+            # moment, even when the runner is killed.
+            reaped=not _REAPED.isdisjoint({words[0], " ".join(words[:2])}),
+        )
+    except OSError as error:
+        raise GitFailed(f"git {words[0]}: {error.strerror}") from error
+    if not result.passed:
+        raise GitFailed(f"git {words[0]}: {result.output[-_MAX_OUTPUT_CHARACTERS:] or result.failure}")
+    return result.raw_output

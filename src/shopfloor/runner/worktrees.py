@@ -1,0 +1,279 @@
+"""The git side of a crew: a worktree and a branch for each task, and the branch that verified work is merged into.
+
+Every step can be repeated after a kill at any moment: a branch is only ever moved forward, by compare-and-swap, and no
+file of an agent is removed before its work is merged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shopfloor.errors import BadSettings, GitFailed, MergeConflict
+from shopfloor.runner.git import run_git
+
+_CONFLICT_MARKER = "leftover conflict marker"
+
+
+@dataclass(frozen=True)
+class Worktrees:
+    """The worktrees of one crew. `top` is the top of the repository, `prefix` the path of the project below it."""
+
+    top: Path
+    prefix: str
+    folder: Path
+    crew: str
+    branch: str
+    in_sandbox: bool = False
+    """Agents work off their branches, which a sandbox cannot write. They are moved when work is committed."""
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def task_branch(self, task: int) -> str:
+        """Return the branch of a task."""
+        return f"{self.branch.rpartition('/')[0]}/task-{task}"
+
+    def task_folder(self, task: int) -> Path:
+        """Return the top of the worktree of a task."""
+        return self.folder / f"task-{task}"
+
+    def project_of(self, folder: Path) -> Path:
+        """Return the project's folder in a worktree."""
+        return folder / self.prefix
+
+    async def ensure_branch(self, base: str) -> None:
+        """Create the branch of the crew at the base if it is missing."""
+        if await self.find_commit(self.branch) is not None:
+            return
+        # On another machine, a crew of the same epic may begin at a commit that was never pushed.
+        if await self.find_commit(base) is None:
+            raise BadSettings(
+                f"The crew begins at the commit {base[:12]}, which {self.top} does not have",
+                hint=f"Fetch it, then run `shopfloor crew resume {self.crew}`",
+            )
+        try:
+            await _git(self.top, "update-ref", f"refs/heads/{self.branch}", base, "")
+        except GitFailed:
+            # Crews share the branch of an epic: another one may have created it at the same moment.
+            if await self.find_commit(self.branch) is None:
+                raise
+
+    async def find_commit(self, name: str) -> str | None:
+        """Return the commit that a branch or another name stands for, or None."""
+        with contextlib.suppress(GitFailed):
+            return (await _git(self.top, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")).strip()
+        return None
+
+    async def get_tip(self) -> str:
+        """Return the last commit of the crew's branch."""
+        return (await _git(self.top, "rev-parse", "--verify", f"refs/heads/{self.branch}")).strip()
+
+    async def ensure_worktree(self, folder: Path, branch: str | None) -> bool:
+        """Create a worktree, or repair the one that a killed process left. Return whether it is new.
+
+        It is on the branch, which is created at the tip of the crew's branch if it is missing; without a branch it is
+        detached there.
+        """
+        async with self._lock:
+            if (folder / ".git").is_file() and (git_folder := await _find_git_folder(folder)) is not None:
+                # No git command runs in a worktree before its agent starts: a killed process left these.
+                for name in ("index.lock", "HEAD.lock"):
+                    (git_folder / name).unlink(missing_ok=True)
+                if self.in_sandbox and branch is not None:
+                    await _git(folder, "checkout", "--quiet", "--detach")
+                return False
+            # Without .git, no agent has ever worked here: `git worktree add` was killed.
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            words = ["worktree", "add", "--quiet", "--force", "--force"]
+            if self.in_sandbox:
+                return await self._add_in_sandbox(words, folder, branch)
+            if branch is None:
+                words += ["--detach", str(folder), self.branch]
+            elif await self.find_commit(f"refs/heads/{branch}") is not None:
+                words += [str(folder), branch]
+            else:
+                words += ["-b", branch, str(folder), self.branch]
+            await _git(self.top, *words)
+            return True
+
+    async def _add_in_sandbox(self, words: Sequence[str], folder: Path, branch: str | None) -> bool:
+        """Add a detached worktree, and write its files in the sandbox: a hook may be a file that an agent committed."""
+        start = self.branch
+        if branch is not None:
+            start = branch
+            if await self.find_commit(f"refs/heads/{branch}") is None:
+                await _git(self.top, "update-ref", f"refs/heads/{branch}", f"refs/heads/{self.branch}", "")
+        await _git(self.top, *words, "--no-checkout", "--detach", str(folder), start)
+        await _git(folder, "reset", "--quiet", "--hard")
+        return True
+
+    async def remove_worktree(self, folder: Path) -> None:
+        """Remove a worktree whose work is merged, even one that a killed `git worktree remove` left half removed."""
+        async with self._lock:
+            remove = ("worktree", "remove", "--force", "--force", str(folder))
+            if (folder / ".git").exists():
+                with contextlib.suppress(GitFailed):
+                    await _git(self.top, *remove)
+                    return
+            # Git removes the files first and its own entry last. It refuses a folder that has no .git.
+            shutil.rmtree(folder, ignore_errors=True)
+            entries = (await _git(self.top, "worktree", "list", "--porcelain")).splitlines()
+            if f"worktree {await asyncio.to_thread(folder.resolve)}" in entries:
+                await _git(self.top, *remove)
+
+    async def delete_branch(self, branch: str) -> None:
+        """Delete a branch whose work is merged."""
+        async with self._lock:
+            with contextlib.suppress(GitFailed):
+                await _git(self.top, "branch", "--quiet", "-D", branch)
+
+    async def check_out(self, folder: Path, commit: str) -> None:
+        """Check a commit out in a detached worktree."""
+        await _git(folder, "checkout", "--quiet", "--force", "--detach", commit)
+
+    async def commit_all(self, folder: Path, message: str) -> str:
+        """Commit everything in a worktree, and return its last commit. Unresolved conflicts are rejected."""
+        if await self.has_changes(folder):
+            await _git(folder, "add", "--all")
+            try:
+                await _git(folder, "diff", "--cached", "--check")
+            except GitFailed as failed:
+                marks = [line for line in failed.message.splitlines() if line.endswith(_CONFLICT_MARKER)]
+                if marks:
+                    raise GitFailed("\n".join(["conflicts are not resolved", *marks])) from None
+            await _git(folder, "commit", "--quiet", "--file=-", input=message)
+            return await get_head(folder)
+        head, merge_head = (await _git(folder, "rev-parse", "HEAD", "--git-path", "MERGE_HEAD")).splitlines()
+        if not (folder / merge_head).exists():
+            return head
+        await _git(folder, "commit", "--quiet", "--file=-", input=message)
+        return await get_head(folder)
+
+    async def publish_commit(self, branch: str, commit: str) -> None:
+        """Move the branch of a task to a commit that was made off the branch, in a sandbox."""
+        if self.in_sandbox:
+            await _git(self.top, "update-ref", f"refs/heads/{branch}", commit)
+
+    async def is_merging(self, folder: Path) -> bool:
+        """Report whether a merge has begun in the worktree and is not committed."""
+        with contextlib.suppress(GitFailed):
+            return bool(await _git(folder, "rev-parse", "--verify", "--quiet", "MERGE_HEAD"))
+        return False
+
+    async def has_changes(self, folder: Path) -> bool:
+        """Report whether a worktree has uncommitted changes."""
+        return (folder / ".git").exists() and bool(await _git(folder, "status", "--porcelain"))
+
+    async def update_from_crew(self, folder: Path) -> list[str]:
+        """Merge the crew's branch into the branch of a task. Return the files with conflicts, which stay in the worktree."""
+        if await self.is_merging(folder) or await self.has_changes(folder):
+            return await self.list_conflicts(folder)
+        try:
+            await _git(folder, "merge", "--quiet", "--no-edit", self.branch)
+        except GitFailed:
+            conflicts = await self.list_conflicts(folder)
+            if not conflicts:
+                raise
+            return conflicts
+        return []
+
+    async def squash(self, folder: Path, commit: str, message: str) -> tuple[str, bool]:
+        """Put a task's work onto the tip of the crew's branch in a detached worktree.
+
+        Return the commit, and whether it is new: the branch may have the work already.
+        """
+        tip = await self.get_tip()
+        await _git(folder, "checkout", "--quiet", "--force", "--detach", tip)
+        await _git(folder, "clean", "--quiet", "--force", "-d")
+        try:
+            await _git(folder, "merge", "--quiet", "--squash", commit)
+        except GitFailed as failed:
+            conflicts = await self.list_conflicts(folder)
+            await _git(folder, "reset", "--quiet", "--hard", tip)
+            if not conflicts:
+                raise
+            raise MergeConflict("\n".join(["it conflicts with work that was merged before in", *conflicts])) from failed
+        if not await _git(folder, "status", "--porcelain", "--untracked-files=no"):
+            return tip, False
+        await _git(folder, "commit", "--quiet", "--no-verify", "--file=-", input=message)
+        return await get_head(folder), True
+
+    async def is_ancestor(self, older: str, newer: str) -> bool:
+        """Report whether a commit is part of another's history."""
+        try:
+            await _git(self.top, "merge-base", "--is-ancestor", older, newer)
+        except GitFailed:
+            return False
+        return True
+
+    async def advance(self, commit: str) -> bool:
+        """Move the crew's branch forward to a verified commit, unless it has it. Return False when it has moved since."""
+        tip, *parents = (await _git(self.top, "rev-parse", f"refs/heads/{self.branch}", f"{commit}^@")).splitlines()
+        # It was made by `squash` on the tip of that moment.
+        if tip not in parents:
+            return commit == tip or await self.is_ancestor(commit, tip)
+        for entry in (await _git(self.top, "worktree", "list", "--porcelain")).split("\n\n"):
+            lines = entry.splitlines()
+            if f"branch refs/heads/{self.branch}" in lines:
+                # A person looks at it: their files have to follow, or git would show the merge as undone.
+                await _git(Path(lines[0].removeprefix("worktree ")), "merge", "--quiet", "--ff-only", commit)
+                return True
+        try:
+            await _git(self.top, "update-ref", f"refs/heads/{self.branch}", commit, tip)
+        except GitFailed:
+            return False
+        return True
+
+    async def diff(self, commit: str, characters: int) -> str:
+        """Return what a task's commit changes on the crew's branch, cut to a length."""
+        text = await _git(self.top, "diff", f"{self.branch}...{commit}")
+        return text if len(text) <= characters else f"{text[:characters]}\n… {len(text) - characters} more characters"
+
+    async def list_conflicts(self, folder: Path) -> list[str]:
+        """Return the files of a worktree with unresolved conflicts."""
+        return (await _git(folder, "diff", "--name-only", "--diff-filter=U")).splitlines()
+
+
+async def find_repository(project: Path) -> tuple[Path, str]:
+    """Return the top of the repository and the path of the project below it; raise BadSettings without a commit."""
+    try:
+        top = (await _git(project, "rev-parse", "--show-toplevel")).strip()
+        prefix = (await _git(project, "rev-parse", "--show-prefix")).strip()
+    except GitFailed:
+        raise BadSettings(
+            f"A crew needs a git repository, and {project} is in none", hint="Run `git init`, and commit your files"
+        ) from None
+    try:
+        await _git(project, "rev-parse", "--verify", "--quiet", "HEAD")
+    except GitFailed:
+        raise BadSettings(
+            "A crew needs a commit to begin at, and the repository has none", hint="Commit your files first"
+        ) from None
+    try:
+        await _git(project, "var", "GIT_COMMITTER_IDENT")
+    except GitFailed:
+        hint = "Run `git config user.name NAME` and `git config user.email ADDRESS`"
+        raise BadSettings("A crew commits, and git does not know your name", hint=hint) from None
+    return Path(top), prefix
+
+
+async def get_head(project: Path) -> str:
+    """Return the last commit of the project's current branch."""
+    return (await _git(project, "rev-parse", "HEAD")).strip()
+
+
+async def _find_git_folder(folder: Path) -> Path | None:
+    """Return the git folder of a worktree; None without one that has a commit."""
+    try:
+        lines = await _git(folder, "rev-parse", "HEAD", "--absolute-git-dir")
+    except GitFailed:
+        return None
+    return Path(lines.partition("\n")[2].rstrip("\n"))
+
+
+async def _git(folder: Path, *words: str, input: str = "") -> str:
+    return (await run_git(folder, words, input=input)).decode(errors="replace")
