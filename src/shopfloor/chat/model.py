@@ -1,4 +1,4 @@
-"""The model behind the assistant. Nobody else imports the SDK, and it is loaded when somebody first chats."""
+"""The model behind the assistant. Only this file imports the SDK, when the first message arrives."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from shopfloor.app import LOADING
+from shopfloor.engine import IMPORT_LOCK
 from shopfloor.errors import ShopfloorError, Unavailable
-from shopfloor.settings import CHAT_KEY, Settings
+from shopfloor.settings import API_KEY_VARIABLE, Settings
 from shopfloor.toolkit import Json, Tool
 
-OFF_NO_KEY = f"The chat is switched off: set {CHAT_KEY}, or chat_base_url for an endpoint of your own, and start again."
+OFF_NO_KEY = (
+    f"The chat is switched off: set {API_KEY_VARIABLE}, or chat_base_url for an endpoint of your own, and start again."
+)
 OFF_NOT_INSTALLED = "The chat is switched off: pip install 'shopfloor[chat]' and start again."
 
 Invoke = Callable[[str, str], Awaitable[str]]
-Tell = Callable[[str, Json], None]
+EventListener = Callable[[str, Json], None]
 
 _log = logging.getLogger("shopfloor.chat")
 
@@ -36,7 +38,7 @@ class ModelSlow(Unavailable):
 
 
 class KeyRefused(ShopfloorError):
-    """The model does not accept this floor's key; whoever runs the floor has to look at it."""
+    """The model rejects the API key of this server. Ask the operator to check it."""
 
     code = "MODEL_KEY_REFUSED"
 
@@ -47,71 +49,77 @@ class TooManySteps(ShopfloorError):
     code = "TOO_MANY_STEPS"
 
 
-def switched_off(settings: Settings) -> str | None:
-    """How to switch the chat on, where it is off."""
+def find_missing_setup(settings: Settings) -> str | None:
+    """Say how to switch the chat on, or return None when it is on."""
     if importlib.util.find_spec("agents") is None:
         return OFF_NOT_INSTALLED
     return None if settings.chat_key or settings.chat_base_url else OFF_NO_KEY
 
 
 async def converse(
-    settings: Settings, instructions: str, said: Sequence[Json], tools: Sequence[Tool], invoke: Invoke, tell: Tell
+    settings: Settings,
+    instructions: str,
+    history: Sequence[Json],
+    tools: Sequence[Tool],
+    invoke: Invoke,
+    on_event: EventListener,
 ) -> str:
-    """What the model answers in the end; on the way it uses the tools, and what it writes is told as it comes."""
-    sdk, openai = await asyncio.to_thread(_kit)
+    """Let the model answer, with the tools. Emit its text as it arrives, and return the final text."""
+    sdk, openai = await asyncio.to_thread(_load_sdk)
     try:
-        async with asyncio.timeout(settings.chat_timeout), _client(openai, settings) as client:
+        client = openai.AsyncOpenAI(
+            # The client refuses to start without a key, but a local endpoint needs none.
+            api_key=settings.chat_key or "none",
+            base_url=settings.chat_base_url,
+            timeout=settings.chat_timeout,
+            max_retries=1,
+        )
+        protocol = sdk.OpenAIResponsesModel if settings.chat_api == "responses" else sdk.OpenAIChatCompletionsModel
+        config = sdk.RunConfig(
+            tracing_disabled=True,
+            trace_include_sensitive_data=False,
+            tool_execution=sdk.ToolExecutionConfig(max_function_tool_concurrency=1),
+        )
+        async with asyncio.timeout(settings.chat_timeout), client:
             agent = sdk.Agent(
                 name="TodoBot",
                 instructions=instructions,
-                model=_model(sdk, settings, client),
-                tools=[_function(sdk, tool, invoke) for tool in tools],
+                model=protocol(settings.chat_model, client),
+                tools=[_build_function(sdk, tool, invoke) for tool in tools],
             )
-            run = sdk.Runner.run_streamed(agent, list(said), max_turns=settings.chat_steps, run_config=_config(sdk))
+            run = sdk.Runner.run_streamed(agent, list(history), max_turns=settings.chat_steps, run_config=config)
             async for event in run.stream_events():
                 if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
-                    tell("text", {"delta": event.data.delta})
+                    on_event("text", {"delta": event.data.delta})
             return str(run.final_output or "")
     except TimeoutError:
         raise ModelSlow from None
     except ShopfloorError:
         raise
     except Exception as error:
-        raise _translated(sdk, openai, error) from error
+        _log.warning("the model failed: %s: %s", type(error).__name__, str(error)[:500])
+        if isinstance(error, sdk.MaxTurnsExceeded):
+            raise TooManySteps from error
+        if isinstance(error, openai.APITimeoutError):
+            raise ModelSlow from error
+        if isinstance(error, (openai.AuthenticationError, openai.PermissionDeniedError)):
+            raise KeyRefused from error
+        raise ModelFailed from error
 
 
-def _kit() -> tuple[ModuleType, ModuleType]:
-    with LOADING:  # it brings the MCP SDK with it
+def _load_sdk() -> tuple[ModuleType, ModuleType]:
+    # It imports the MCP SDK. While another thread loaded that SDK for the endpoints, each could find a half-loaded
+    # module: the chat answered 500, or no MCP endpoint was ever ready.
+    with IMPORT_LOCK:
         import agents  # noqa: PLC0415 - heavy, and optional
         import openai  # noqa: PLC0415
 
+    # The SDK sends traces, with the texts of the conversation, to OpenAI unless tracing is switched off.
     agents.set_tracing_disabled(True)
     return agents, openai
 
 
-def _client(openai: Any, settings: Settings) -> Any:
-    return openai.AsyncOpenAI(
-        api_key=settings.chat_key or "none",
-        base_url=settings.chat_base_url,
-        timeout=settings.chat_timeout,
-        max_retries=1,
-    )
-
-
-def _model(sdk: Any, settings: Settings, client: Any) -> Any:
-    kind = sdk.OpenAIResponsesModel if settings.chat_api == "responses" else sdk.OpenAIChatCompletionsModel
-    return kind(settings.chat_model, client)
-
-
-def _config(sdk: Any) -> Any:
-    return sdk.RunConfig(
-        tracing_disabled=True,
-        trace_include_sensitive_data=False,
-        tool_execution=sdk.ToolExecutionConfig(max_function_tool_concurrency=1),
-    )
-
-
-def _function(sdk: Any, tool: Tool, invoke: Invoke) -> Any:
+def _build_function(sdk: Any, tool: Tool, invoke: Invoke) -> Any:
     async def run(_: Any, arguments: str) -> str:
         return await invoke(tool.name, arguments)
 
@@ -122,14 +130,3 @@ def _function(sdk: Any, tool: Tool, invoke: Invoke) -> Any:
         on_invoke_tool=run,
         strict_json_schema=False,
     )
-
-
-def _translated(sdk: Any, openai: Any, error: Exception) -> ShopfloorError:
-    _log.warning("the model failed: %s: %s", type(error).__name__, str(error)[:500])
-    if isinstance(error, sdk.MaxTurnsExceeded):
-        return TooManySteps()
-    if isinstance(error, openai.APITimeoutError):
-        return ModelSlow()
-    if isinstance(error, (openai.AuthenticationError, openai.PermissionDeniedError)):
-        return KeyRefused()
-    return ModelFailed()

@@ -1,107 +1,106 @@
-"""The chat over HTTP: one answer as JSON, or the same as a stream of events; and the conversations kept."""
+"""The chat over HTTP: an answer as JSON or as a stream of events, and the stored conversations."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from shopfloor.app import Floor
-from shopfloor.chat.assistant import Assistant, Turn, called, check
+from shopfloor.chat.assistant import Assistant, Turn, call_tool, raise_error
+from shopfloor.engine import Engine
 from shopfloor.errors import InvalidInput
 from shopfloor.toolkit import Credential, Json
 
-Proven = Callable[[Request], Awaitable[Credential]]
+Authenticate = Callable[[Request], Awaitable[Credential]]
 
-_FIELDS = {"message", "conversationId"}
-_ALIVE_EVERY = 15.0
+_FIELDS = {"message", "conversationId", "confirmationId"}
+_KEEPALIVE_SECONDS = 15.0
+_STREAM_HEADERS = {"Cache-Control": "no-store"}
 
 
-def routes(floor: Floor, proven: Proven) -> list[Route]:
-    """The routes of the chat; `proven` says who sends a request, or raises."""
-    chat = Chat(floor, proven)
+def routes(engine: Engine, authenticate: Authenticate) -> list[Route]:
+    """Build the routes of the chat. `authenticate` returns the credential of a request, or raises."""
+    chat = Chat(engine, authenticate)
     return [
-        Route("/api/chat", chat.say, methods=["POST"]),
-        Route("/api/conversations", chat.conversations, methods=["GET"]),
-        Route("/api/conversations/{id}", chat.conversation, methods=["GET", "DELETE"]),
+        Route("/api/chat", chat.send_message, methods=["POST"]),
+        Route("/api/conversations", chat.list_conversations, methods=["GET"]),
+        Route("/api/conversations/{id}", chat.read_or_delete_conversation, methods=["GET", "DELETE"]),
     ]
 
 
 class Chat:
     """The endpoints."""
 
-    def __init__(self, floor: Floor, proven: Proven) -> None:
-        self._floor = floor
-        self._proven = proven
-        self._assistant = Assistant(floor)
+    def __init__(self, engine: Engine, authenticate: Authenticate) -> None:
+        self._engine = engine
+        self._authenticate = authenticate
+        self._assistant = Assistant(engine)
 
-    async def say(self, request: Request) -> Response:
-        credential = await self._proven(request)
-        given = _said(await request.body())
+    async def send_message(self, request: Request) -> Response:
+        """Answer a message of the user."""
+        credential = await self._authenticate(request)
+        try:
+            given = json.loads(await request.body())
+        except (ValueError, RecursionError):
+            raise InvalidInput("The body is not valid JSON") from None
+        if not isinstance(given, dict) or set(given) - _FIELDS or not isinstance(given.get("message"), str):
+            raise InvalidInput(
+                "The body must be an object with message, and optionally conversationId and confirmationId"
+            )
         streamed = "text/event-stream" in request.headers.get("accept", "")
-        if (off := self._assistant.switched_off()) is not None:
+        if (missing := self._assistant.find_missing_setup()) is not None:
             answer: Json = {
                 "conversationId": given.get("conversationId"),
-                "response": off,
+                "response": missing,
                 "toolCalls": [],
                 "error": "CHAT_OFF",
             }
-            return _stream(_once(answer)) if streamed else JSONResponse(answer)
-        turn = await self._assistant.begin(credential, given.get("message"), given.get("conversationId"))
+            if streamed:
+                return Response(_format_event("done", answer), media_type="text/event-stream", headers=_STREAM_HEADERS)
+            return JSONResponse(answer)
+        turn = await self._assistant.begin_turn(
+            credential, given["message"], given.get("conversationId"), given.get("confirmationId")
+        )
         if streamed:
-            return _stream(self._events(turn))
-        return JSONResponse(await asyncio.shield(self._assistant.take(turn)))
+            return StreamingResponse(self._events(turn), media_type="text/event-stream", headers=_STREAM_HEADERS)
+        # A client that disconnects cancels this request, and must not cancel the turn: its message needs an answer.
+        return JSONResponse(await asyncio.shield(self._assistant.start_turn(turn)))
 
-    async def conversations(self, request: Request) -> Response:
+    async def list_conversations(self, request: Request) -> Response:
+        """List the user's conversations."""
         given = {name: request.query_params[name] for name in ("cursor",) if name in request.query_params}
-        return await self._answer(request, "show_conversations", given)
+        return await self._respond(request, "show_conversations", given)
 
-    async def conversation(self, request: Request) -> Response:
+    async def read_or_delete_conversation(self, request: Request) -> Response:
+        """Read a conversation, or delete it."""
         tool = "forget_conversation" if request.method == "DELETE" else "read_conversation"
-        return await self._answer(request, tool, {"conversationId": request.path_params["id"]})
+        return await self._respond(request, tool, {"conversationId": request.path_params["id"]})
 
-    async def _answer(self, request: Request, tool: str, given: Json) -> Response:
-        answer = await called(self._floor, await self._proven(request), "personal", tool, given)
-        check(answer)
-        return JSONResponse(answer.body)
+    async def _respond(self, request: Request, tool: str, given: Json) -> Response:
+        result = await call_tool(self._engine, await self._authenticate(request), "personal", tool, given)
+        raise_error(result)
+        return JSONResponse(result.body)
 
     async def _events(self, turn: Turn) -> AsyncIterator[str]:
-        """What happens in the turn, as it happens. Whoever stops listening does not stop the turn."""
-        happened: asyncio.Queue[tuple[str, Json]] = asyncio.Queue()
-        task = self._assistant.take(turn, lambda name, data: happened.put_nowait((name, data)))
-        while not (task.done() and happened.empty()):
+        """Yield the events of the turn as they happen. The turn continues when the client disconnects."""
+        events: asyncio.Queue[tuple[str, Json]] = asyncio.Queue()
+        task = self._assistant.start_turn(turn, lambda name, data: events.put_nowait((name, data)))
+        while not (task.done() and events.empty()):
             try:
-                name, data = await asyncio.wait_for(happened.get(), _ALIVE_EVERY)
+                async with asyncio.timeout(_KEEPALIVE_SECONDS):
+                    name, data = await events.get()
             except TimeoutError:
-                yield ": still here\n\n"
+                # A comment, which clients ignore. Proxies close a connection on which nothing is sent.
+                yield ": keep-alive\n\n"
                 continue
-            yield _event(name, data)
+            yield _format_event(name, data)
             if name == "done":
                 return
 
 
-async def _once(answer: Json) -> AsyncIterator[str]:
-    yield _event("done", answer)
-
-
-def _stream(events: AsyncIterator[str]) -> Response:
-    return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
-
-
-def _event(name: str, data: Json) -> str:
+def _format_event(name: str, data: Json) -> str:
     return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
-
-
-def _said(body: bytes) -> dict[str, Any]:
-    try:
-        given = json.loads(body)
-    except (ValueError, RecursionError):
-        raise InvalidInput("The body is not valid JSON") from None
-    if not isinstance(given, dict) or set(given) - _FIELDS or not isinstance(given.get("message"), str):
-        raise InvalidInput("The body is an object with message and, to go on, conversationId")
-    return given

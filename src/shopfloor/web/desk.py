@@ -1,11 +1,10 @@
-"""The routes of the desk. What a page shows and does are calls like any other, made as whoever looks."""
+"""The routes of the desk. What a page shows and does are calls, made as the signed-in visitor."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.convertors import Convertor, register_url_convertor
@@ -13,160 +12,199 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Match, Route
 
-from shopfloor.app import Floor, enter
+from shopfloor.connect import clients
+from shopfloor.engine import Engine
 from shopfloor.errors import InvalidInput, NotFound, PermissionDenied, ShopfloorError, TooBusy, Unauthenticated
-from shopfloor.toolkit import Answer, Json, Tool
-from shopfloor.web.frame import Visitor, dress, local, status_of
-from shopfloor.web.routes import Pages
-from shopfloor.web.stream import Streams
-from shopfloor.web.views import VIEWS, View, badge, list_of, log_input
+from shopfloor.toolkit import CallResult, Json, Tool
+from shopfloor.web.responses import HEADERS, safe_redirect_path, status_of
+from shopfloor.web.routes import MAX_STREAMS, Pages
+from shopfloor.web.stream import LiveStreams
+from shopfloor.web.views import MOVED, VIEWS
+from shopfloor.web.views.activity import parse_log_filters
+from shopfloor.web.views.search import find_things
+from shopfloor.web.views.tasks import check_list_owner
+from shopfloor.web.views.view import View, parse_number
+from shopfloor.web.visitor import Visitor
 
-STREAMS = 1000
-SEAT = "shopfloor desk NAME reader"
+GRANT_COMMAND = "shopfloor desk NAME viewer"
+EXPORT_PAGE_ROWS = 200
 
-Serve = Callable[[Request, Visitor], Awaitable[Response]]
+Handler = Callable[[Request], Awaitable[Response]]
+VisitorHandler = Callable[[Request, Visitor], Awaitable[Response]]
 
 
-class _Kind(Convertor[str]):
-    regex = "epic|loop"
+class _BoardKind(Convertor[str]):
+    """The kind of a board in a path. The store's name for the board of a run is `loop`."""
+
+    regex = "epic|run"
 
     def convert(self, value: str) -> str:
-        return value
+        return "loop" if value == "run" else value
 
     def to_string(self, value: str) -> str:
-        return value
+        return "run" if value == "loop" else value
 
 
-register_url_convertor("kind", _Kind())
+register_url_convertor("board", _BoardKind())
 
 
 class Desk:
-    """The pages for the people in charge."""
+    """The pages for the operator and for users with a desk role."""
 
-    def __init__(self, floor: Floor, pages: Pages) -> None:
-        self._floor = floor
+    def __init__(self, engine: Engine, pages: Pages) -> None:
+        self._engine = engine
         self._pages = pages
-        self._streams = Streams(floor)
-        self._views = [(Route(view.path, self._serve), view) for view in VIEWS]
-        dress(pages.templates)
+        self._streams = LiveStreams(engine)
+        # Only matched against, to find the view that a live stream asks for; `routes` serves them.
+        self._views = [(Route(view.path, self._serve_view(view)), view) for view in VIEWS]
 
     def routes(self) -> list[Route]:
         return [
-            Route("/", self._pages.open(self._guarded(self._home))),
-            Route("/enter", self._pages.open(self._enter)),
-            Route("/live", self._pages.open(self._guarded(self._live))),
-            Route("/log/export", self._pages.open(self._guarded(self._export))),
-            Route("/act/{tool}", self._pages.open(self._guarded(self._act)), methods=["POST"]),
-            Route("/lists/{user}/move", self._pages.open(self._guarded(self._move_own)), methods=["POST"]),
-            *(Route(view.path, self._pages.open(self._guarded(self._page(view)))) for view in VIEWS),
+            Route("/", self._guard(self.redirect_home)),
+            Route("/enter", self._pages.wrap(self.redeem_link)),
+            Route("/live", self._guard(self.open_stream)),
+            Route("/find", self._guard(self.find_things)),
+            Route("/activity/export", self._guard(self.export_log)),
+            Route("/act/{tool}", self._guard(self.call_tool), methods=["POST"]),
+            Route("/lists/{user}/move", self._guard(self.move_list_task), methods=["POST"]),
+            *(Route(view.path, self._guard(self._serve_view(view))) for view in VIEWS),
+            *(Route(old, self._redirect_to(new)) for old, new in MOVED.items()),
         ]
 
-    def is_form(self, path: str) -> bool:
-        """Which addresses take forms."""
+    def accepts_form(self, path: str) -> bool:
+        """Return whether forms may be sent to this path."""
         return path.startswith("/act/") or (path.startswith("/lists/") and path.endswith("/move"))
 
-    def _guarded(self, serve: Serve) -> Callable[[Request], Awaitable[Response]]:
-        """A page for those who signed in; others are sent to do so first."""
+    def _guard(self, handle: VisitorHandler) -> Handler:
+        """Wrap a handler for signed-in visitors; redirect others to the sign-in page, and render errors."""
 
-        async def served(request: Request) -> Response:
+        async def guard(request: Request) -> Response:
             try:
-                visitor = await self._visitor(request)
+                visitor = await self._find_visitor(request)
             except Unauthenticated as error:
-                if _wants_page(request):
-                    return RedirectResponse(f"/signin?next={quote(request.url.path)}", 303)
-                return JSONResponse({"error": error.message}, 401)
+                if not _wants_html(request):
+                    return JSONResponse({"error": error.message}, 401)
+                if request.method == "POST":
+                    # What was typed is on the page, to be sent again after signing in elsewhere.
+                    return await self._pages.render_problem(request, error)
+                return RedirectResponse(f"/signin?next={quote(request.url.path)}", 303)
             try:
-                return await serve(request, visitor)
+                return await handle(request, visitor)
             except ShopfloorError as error:
-                if not _wants_page(request):
-                    return JSONResponse({"error": error.message, "hint": error.hint}, status_of(error))
-                return self._problem(request, visitor, error)
+                hint = error.hint
+                if isinstance(error, PermissionDenied) and not visitor.has_desk_access:
+                    hint = f"Ask the operator for desk access: {GRANT_COMMAND}"
+                if not _wants_html(request):
+                    return JSONResponse({"error": error.message, "hint": hint}, status_of(error))
+                return await self._pages.render_problem(request, error, visitor.credential, hint)
 
-        return served
+        return self._pages.wrap(guard)
 
-    async def _visitor(self, request: Request) -> Visitor:
-        return Visitor(self._floor, await self._pages.visits.credential(request))
+    async def render_not_found(self, request: Request) -> Response:
+        """Render the page for an address that does not exist, in the frame of the visitor if there is one."""
+        error = NotFound(f"Page not found: {request.url.path[:100]}", hint="It may have been moved or deleted.")
+        try:
+            credential = (await self._find_visitor(request)).credential
+        except Unauthenticated:
+            credential = None
 
-    def _problem(self, request: Request, visitor: Visitor, error: ShopfloorError) -> Response:
-        hint = error.hint
-        if isinstance(error, PermissionDenied) and not visitor.at_the_desk:
-            hint = f"Whoever runs this floor gives you a place at the desk: {SEAT}"
-        return self._pages.html(
-            request, "problem.html", status_of(error), visitor.credential, message=error.message, hint=hint
-        )
+        async def render(request: Request) -> Response:
+            return await self._pages.render_problem(request, error, credential)
 
-    async def _serve(self, request: Request) -> Response:
-        raise NotImplementedError(request.url.path)  # the routes of views are only matched against, never served
+        return await self._pages.wrap(render)(request)
 
-    async def _home(self, _: Request, visitor: Visitor) -> Response:
-        return RedirectResponse("/floor" if visitor.at_the_desk else "/todo", 303)
+    async def _find_visitor(self, request: Request) -> Visitor:
+        return Visitor(self._engine, await self._pages.sessions.authenticate(request))
 
-    async def _enter(self, request: Request) -> Response:
-        """Take a one-time link; the page that answers goes on by itself, as a page of this site."""
+    def _redirect_to(self, path: str) -> Handler:
+        """Return a handler that redirects an address of an earlier version, with its query."""
+
+        async def redirect(request: Request) -> Response:
+            parameters = {name: quote(str(value), safe="") for name, value in request.path_params.items()}
+            query = f"?{request.url.query}" if request.url.query else ""
+            return RedirectResponse(path.format(**parameters) + query, 308, HEADERS)
+
+        return redirect
+
+    async def redirect_home(self, _: Request, visitor: Visitor) -> Response:
+        return RedirectResponse("/home" if visitor.has_desk_access else "/todo", 303)
+
+    async def redeem_link(self, request: Request) -> Response:
+        """Redeem a sign-in link.
+
+        The response is a page that redirects: browsers send a SameSite=Strict cookie only with requests that a page
+        of this site has started, and a link may have been opened from anywhere.
+        """
+        # Starlette passes HEAD to the handler of GET, and a HEAD request must not use the link up.
         if request.method != "GET":
             return Response(status_code=405)
-        token = await asyncio.to_thread(enter, self._floor, request.query_params.get("key", ""))
-        response = self._pages.html(request, "desk/entered.html", 200)
-        self._pages.visits.sign_in(request, response, token)
+        token = await self._pages.sessions.redeem_link(request.query_params.get("token", ""))
+        response = await self._pages.render(request, "desk/signed_in.html", 200)
+        self._pages.sessions.set_session_cookie(request, response, token)
         return response
 
-    def _page(self, view: View) -> Serve:
-        async def page(request: Request, visitor: Visitor) -> Response:
+    def _serve_view(self, view: View) -> VisitorHandler:
+        async def serve(request: Request, visitor: Visitor) -> Response:
+            if not visitor.has_desk_access:
+                raise PermissionDenied("You have no desk access")
             given = {**dict(request.query_params), **{k: str(v) for k, v in request.path_params.items()}}
-            found = await self._found(view, visitor, given)
-            if found["badge"] is None:
-                found["badge"] = badge(await visitor.ask("inbox_count"))
+            data = await self._load(view, visitor, given)
             address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-            return self._pages.html(
-                request, view.template, 200, visitor.credential, **found, fragment=False,
-                live=address if view.topics and not found.get("still") else None, here=address,
-            )  # fmt: skip
+            data |= {"fragment": False, "here": address}
+            if view.topics and data.get("is_live", True):
+                data["live"] = address
+            return await self._pages.render(request, view.template, 200, visitor.credential, **data)
 
-        return page
+        return serve
 
-    async def _found(self, view: View, visitor: Visitor, given: dict[str, str]) -> Json:
-        return {"badge": None, **await view.look(visitor, given), "may": visitor.may, "visitor": visitor}
+    async def _load(self, view: View, visitor: Visitor, given: dict[str, str]) -> Json:
+        return {"badge": None, **await view.load(visitor, given), "may": visitor.may, "visitor": visitor}
 
-    async def _live(self, request: Request, visitor: Visitor) -> Response:
-        """The stream of one page: what it shows, again whenever that changed."""
+    async def open_stream(self, request: Request, visitor: Visitor) -> Response:
+        """Stream a page: send its live part again whenever it has changed."""
         address = request.query_params.get("page", "")
-        view, given = self._addressed(address)
-        if self._streams.open >= STREAMS:
-            raise TooBusy
-
-        async def render() -> dict[str, str | None]:
-            found = await self._found(view, visitor, given)
-            shown = {**found, "fragment": True, "csrf": "", "path": urlsplit(address).path, "here": address}
-            template = self._pages.templates.get_template(view.template)
-            html = await asyncio.to_thread(template.render, **shown)
-            return {"html": html, "badge": None if found["badge"] is None else found["badge"] or "0"}
-
-        async def still() -> None:
-            again = await self._visitor(request)
-            if again.principal != visitor.principal:
-                raise Unauthenticated
-
-        if not visitor.at_the_desk:
-            raise PermissionDenied("You have no place at the desk")
-        key = f"{visitor.principal.key if view.own else visitor.rights} {address}"
-        lines = self._streams.events(key, view.topics, view.pause, render, still)
-        return StreamingResponse(lines, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
-
-    def _addressed(self, address: str) -> tuple[View, dict[str, str]]:
-        """The view at an address of ours, and what the address says."""
         parts = urlsplit(address)
-        scope: dict[str, Any] = {"type": "http", "path": parts.path, "method": "GET", "root_path": ""}
+        scope = {"type": "http", "path": parts.path, "method": "GET", "root_path": ""}
         for route, view in self._views:
             match, found = route.matches(scope)
             if match is Match.FULL and view.topics:
-                given = dict(parse_qsl(parts.query, max_num_fields=50))
-                return view, given | {k: str(v) for k, v in found["path_params"].items()}
-        raise NotFound("There is no such page")
+                break
+        else:
+            raise NotFound("Page not found")
+        given = dict(parse_qsl(parts.query, max_num_fields=50))
+        given |= {name: str(value) for name, value in found["path_params"].items()}
+        if self._streams.open >= MAX_STREAMS:
+            raise TooBusy
 
-    async def _export(self, request: Request, visitor: Visitor) -> Response:
-        """The filtered log as JSON lines, page by page, so that no one has to hold all of it."""
-        given = log_input(dict(request.query_params))
-        first = await visitor.ask("log_search", **given, full=True, limit=200)
+        async def render() -> dict[str, str | None]:
+            data = await self._load(view, visitor, given)
+            # All viewers share the HTML, so it carries no form token: live.js puts in the page's own.
+            data |= {"fragment": True, "csrf": "", "path": parts.path, "here": address}
+            template = self._pages.templates.get_template(view.template)
+            html = await asyncio.to_thread(template.render, **data)
+            return {"html": html, "badge": None if data["badge"] is None else data["badge"] or "0"}
+
+        async def check_access() -> None:
+            if (await self._find_visitor(request)).principal != visitor.principal:
+                raise Unauthenticated
+
+        if not visitor.has_desk_access:
+            raise PermissionDenied("You have no desk access")
+        # Viewers with the same rights see the same page, so it is rendered once for all of them.
+        key = f"{visitor.principal.key if view.personal else visitor.rights} {address}"
+        events = self._streams.stream(key, view.topics, view.interval, render, check_access)
+        # nginx would hold events back until its buffer is full.
+        return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+    async def find_things(self, request: Request, visitor: Visitor) -> Response:
+        """Answer the command palette."""
+        return JSONResponse({"things": await find_things(visitor, request.query_params.get("q", ""))})
+
+    async def export_log(self, request: Request, visitor: Visitor) -> Response:
+        """Stream the filtered log as JSON lines, one page of rows in memory at a time."""
+        given = parse_log_filters(dict(request.query_params))
+        # The first page is read before the response starts, so that an error still has its status.
+        first = await visitor.ask("log_search", **given, full=True, limit=EXPORT_PAGE_ROWS)
 
         async def lines() -> AsyncIterator[str]:
             page = first
@@ -176,84 +214,109 @@ class Desk:
                 if "nextCursor" not in page:
                     return
                 try:
-                    page = await self._further(request, given | {"cursor": page["nextCursor"]})
-                except ShopfloorError as error:  # the status has been sent: the last line says that there was more
+                    if self._engine.stopping:
+                        raise TooBusy("The server is shutting down")
+                    # An export may take minutes, in which the visitor may have lost the right to see the log.
+                    now = await self._find_visitor(request)
+                    more = given | {"cursor": page["nextCursor"]}
+                    page = await now.ask("log_search", **more, full=True, limit=EXPORT_PAGE_ROWS)
+                except ShopfloorError as error:
+                    # The status has been sent, so the last line says that rows are missing.
                     yield json.dumps({"incomplete": error.message, "cursor": page["nextCursor"]}) + "\n"
                     return
 
-        name = 'attachment; filename="shopfloor-log.jsonl"'
-        return StreamingResponse(lines(), media_type="application/jsonl", headers={"Content-Disposition": name})
+        headers = {"Content-Disposition": 'attachment; filename="shopfloor-log.jsonl"'}
+        return StreamingResponse(lines(), media_type="application/jsonl", headers=headers)
 
-    async def _further(self, request: Request, given: Json) -> Json:
-        """The next page of an export, for whoever may still look."""
-        if self._floor.stopping:
-            raise TooBusy("The floor stops")
-        return await (await self._visitor(request)).ask("log_search", **given, full=True, limit=200)
-
-    async def _act(self, request: Request, visitor: Visitor) -> Response:
-        """One deed of a visitor: a form becomes a call of the tool that it names."""
-        form = await self._pages.form(request)
+    async def call_tool(self, request: Request, visitor: Visitor) -> Response:
+        """Call the desk tool that the path names, with the fields of a form."""
+        form = await self._pages.read_form(request)
         name = request.path_params["tool"]
-        tool = self._floor.toolsets["desk"].tools.get(name)
+        tool = self._engine.toolsets["desk"].tools.get(name)
         if tool is None or tool.read_only:
-            raise NotFound("There is no such action")
-        return self._done(request, visitor, await visitor.answer(name, _input(tool, form)), local(form.get("back")))
+            raise NotFound(f"Unknown action '{name[:40]}'")
+        was_open = not self._pages.sessions.needs_credential()
+        answer = await visitor.call(name, parse_form(tool, form))
+        if was_open and tool.admin and answer.error is None:
+            # The call may have issued the first credential, which closes the server to callers without one.
+            return await self._keep_session(request, visitor, answer, form)
+        return await self._render_answer(request, visitor, answer, form)
 
-    async def _move_own(self, request: Request, visitor: Visitor) -> Response:
-        """A task of somebody's own list, moved by its owner, or by the operator in the owner's name."""
-        form = await self._pages.form(request)
-        owner = list_of(visitor, request.path_params["user"])
-        deed = {"COMPLETED": "complete", "PENDING": "reopen"}.get(form.get("state", ""))
-        if deed is None:
-            raise InvalidInput("A list knows PENDING and COMPLETED only", field="state")
-        given = {"taskId": _integer("number", form.get("number", ""))}
-        answer = await visitor.answer(deed, given, toolset="personal", claim=owner)
-        return self._done(request, visitor, answer, local(form.get("back")))
+    async def move_list_task(self, request: Request, visitor: Visitor) -> Response:
+        """Move a task of a user's list, as its owner or as the operator on the owner's behalf."""
+        form = await self._pages.read_form(request)
+        owner = check_list_owner(visitor, request.path_params["user"])
+        tool = {"COMPLETED": "complete", "PENDING": "reopen"}.get(form.get("state", ""))
+        if tool is None:
+            raise InvalidInput("state must be PENDING or COMPLETED", field="state")
+        given = {"taskId": _parse_integer("number", form.get("number", ""))}
+        answer = await visitor.call(tool, given, toolset="personal", claim=owner)
+        return await self._render_answer(request, visitor, answer, form)
 
-    def _done(self, request: Request, visitor: Visitor, answer: Answer, back: str) -> Response:
-        """What a deed came to: for a script as it is, for a form the page that it came from."""
-        if not _wants_page(request):
-            status = status_of(answer.error)
-            return JSONResponse(answer.body if answer.error is None or "error" in answer.body else {}, status)
+    async def _keep_session(
+        self, request: Request, visitor: Visitor, answer: CallResult, form: dict[str, str]
+    ) -> Response:
+        """Render the answer to the operator of a server that was open, and sign this browser in if it has closed."""
+        if not self._pages.sessions.needs_credential():
+            return await self._render_answer(request, visitor, answer, form)
+        token = await self._pages.sessions.open_operator_session()
+        # The forms of the page that is rendered now belong to the new session.
+        request.cookies[self._pages.sessions.session_cookie] = token
+        response = await self._render_answer(request, visitor, answer, form, closed_now=True)
+        self._pages.sessions.set_session_cookie(request, response, token)
+        return response
+
+    async def _render_answer(
+        self, request: Request, visitor: Visitor, answer: CallResult, form: dict[str, str], *, closed_now: bool = False
+    ) -> Response:
+        """Return an answer to a script as it is; redirect a form to the page it came from, or show its new token."""
+        if not _wants_html(request):
+            has_body = answer.error is None or "error" in answer.body
+            return JSONResponse(answer.body if has_body else {}, status_of(answer.error))
         if answer.error is not None:
             raise answer.error
+        back = safe_redirect_path(form.get("back"))
+        # A token is shown once. After a redirect it would be lost, or be in the address.
         if "token" in answer.body:
-            return self._pages.html(
-                request, "desk/token.html", 200, visitor.credential, token=answer.body["token"], back=back
-            )
+            token = answer.body["token"]
+            # The tools that issue a token name its owner in one of these arguments.
+            owner = form.get("agent") or form.get("user") or form.get("name", "")
+            commands = clients.list_commands(f"{str(request.base_url).rstrip('/')}/mcp", token)
+            data: Json = {"token": token, "commands": commands, "back": back, "owner": owner}
+            data |= {"closed_now": closed_now, "fragment": False}
+            return await self._pages.render(request, "desk/token.html", 200, visitor.credential, **data)
         return RedirectResponse(back, 303)
 
 
-def _wants_page(request: Request) -> bool:
+def _wants_html(request: Request) -> bool:
     return "application/json" not in request.headers.get("accept", "") and request.url.path != "/live"
 
 
-def _input(tool: Tool, form: dict[str, str]) -> Json:
-    """The fields of a form as the tool's signature wants them; empty ones are left out where empty text says nothing."""
+def parse_form(tool: Tool, form: dict[str, str]) -> Json:
+    """Convert the fields of a form to the types of the tool's schema; leave out empty ones that cannot mean empty."""
     given: Json = {}
     for name, schema in tool.schema["properties"].items():
         text = form.get(name)
-        if text is None or (not text.strip() and not _may_be_empty(schema)):
+        if text is None:
+            continue
+        may_be_empty = schema.get("type") == "string" and "enum" not in schema and not schema.get("minLength")
+        if not text.strip() and not may_be_empty:
             continue
         match schema.get("type"):
             case "integer":
-                given[name] = _integer(name, text)
+                given[name] = _parse_integer(name, text)
             case "boolean":
                 given[name] = text in ("true", "on", "1")
             case "array":
-                given[name] = [_integer(name, part) for part in text.replace(",", " ").split()]
+                given[name] = [_parse_integer(name, part) for part in text.replace(",", " ").split()]
             case _:
                 given[name] = text.replace("\r\n", "\n")
     return given
 
 
-def _may_be_empty(schema: Json) -> bool:
-    return schema.get("type") == "string" and "enum" not in schema and not schema.get("minLength")
-
-
-def _integer(name: str, text: str) -> int:
-    """A number, also of a task as pages spell it."""
-    digits = text.strip().removeprefix("task-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+def _parse_integer(name: str, text: str) -> int:
+    """Return the number in a field; tasks may be written as `task-15`."""
+    number = parse_number(text.strip().removeprefix("task-"))
+    if number is None:
         raise InvalidInput(f"'{name}' must be a number, not '{text.strip()[:40]}'", field=name)
-    return int(digits)
+    return number

@@ -1,209 +1,204 @@
-"""The routes of the pages. Whatever a page does is a call like any other, made as whoever signed in."""
+"""The pages of every user: sign-in, todo list and chat, and what all pages share."""
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import json
-import mimetypes
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from shopfloor.app import Floor, topic_of
+from shopfloor import access
+from shopfloor.domain.todos import todo_topic
+from shopfloor.engine import Engine
 from shopfloor.errors import InvalidInput, RateLimited, ShopfloorError, TooBusy, Unauthenticated
-from shopfloor.toolkit import Answer, Call, Credential, Json
-from shopfloor.web.frame import OPERATOR, Visitor, local, status_of
-from shopfloor.web.visits import FORM_FIELD, FORM_HEADER, Visits
+from shopfloor.toolkit import CallResult, Credential, Json
+from shopfloor.web.assets import Assets
+from shopfloor.web.filters import create_environment
+from shopfloor.web.responses import HEADERS, safe_redirect_path, status_of
+from shopfloor.web.sessions import FORM_FIELD, FORM_HEADER, PageSessions
+from shopfloor.web.visitor import OPERATOR, Visitor
 
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
 FILTERS = ("active", "all", "completed")
-STREAMS = 1000
-_STATIC = Path(__file__).parent / "static"
-_SAFE = frozenset({"GET", "HEAD"})
-_LOOK_EVERY = 20.0
+MAX_STREAMS = 1000
+MAX_FORM_FIELDS = 50
+# A form names here the fields that its visitor could not type into.
+FIXED_FIELDS = "fixed"
+# How long a stream may go without checking that its visitor is still signed in.
+SESSION_CHECK_SECONDS = 20.0
 
-Page = Callable[[Request, Credential], Awaitable[Response]]
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
+_SCRIPT_PATHS = frozenset({"/todo/list", "/todo/events"})
 
-_ACTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "add": ("add", ("title", "description", "priority", "dueAt", "dueZone")),
-    "change": ("change", ("taskId", "title", "description", "priority", "dueAt", "dueZone")),
-    "complete": ("complete", ("taskId",)),
-    "reopen": ("reopen", ("taskId",)),
-    "delete": ("delete", ("taskId",)),
-    "restore": ("restore", ("taskId",)),
+# The tools that a form on the todo page may call, and the fields that it may give.
+_ACTION_FIELDS = {
+    "add": ("title", "description", "priority", "dueAt", "dueZone"),
+    "change": ("taskId", "title", "description", "priority", "dueAt", "dueZone"),
+    "complete": ("taskId",),
+    "reopen": ("taskId",),
+    "delete": ("taskId",),
+    "restore": ("taskId",),
 }
+
+Handler = Callable[[Request], Awaitable[Response]]
+CredentialHandler = Callable[[Request, Credential], Awaitable[Response]]
 
 
 class Pages:
-    """Everything that people look at."""
+    """The pages of every user."""
 
-    def __init__(self, floor: Floor) -> None:
-        self._floor = floor
-        self.visits = Visits(floor)
-        self._static = {file.name: _file(file) for file in sorted(_STATIC.iterdir())}
-        self._streams = 0
-        self.templates = Environment(
-            loader=PackageLoader("shopfloor.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-        )
-        self.templates.globals["static"] = lambda name: f"/static/{name}?v={self._static[name][2]}"
+    def __init__(self, engine: Engine, missing_chat_setup: str | None = None) -> None:
+        self._engine = engine
+        self._missing_chat_setup = missing_chat_setup
+        self.sessions = PageSessions(engine)
+        self._assets = Assets(Path(__file__).parent / "static")
+        self._open_streams = 0
+        self.templates = create_environment(self._assets.url)
 
     def routes(self) -> list[Route]:
         return [
-            Route("/signin", self.open(self._sign_in), methods=["GET", "POST"]),
-            Route("/signout", self.open(self._sign_out), methods=["POST"]),
-            Route("/todo", self._page(self._todo), methods=["GET", "POST"]),
-            Route("/todo/list", self._page(self._list)),
-            Route("/todo/events", self._page(self._events)),
-            Route("/chat", self._page(self._chat)),
-            Route("/static/{name}", self._file),
+            Route("/signin", self.wrap(self.sign_in), methods=["GET", "POST"]),
+            Route("/signout", self.wrap(self.sign_out), methods=["POST"]),
+            Route("/todo", self._require_sign_in(self.serve_todo), methods=["GET", "POST"]),
+            Route("/todo/list", self._require_sign_in(self.serve_list)),
+            Route("/todo/events", self._require_sign_in(self.open_stream)),
+            Route("/chat", self._require_sign_in(self.serve_chat)),
+            Route("/static/{name}", self._assets.serve),
         ]
 
-    def is_form(self, path: str) -> bool:
-        """Which addresses take forms."""
+    def accepts_form(self, path: str) -> bool:
+        """Return whether forms may be sent to this path."""
         return path in ("/signin", "/signout", "/todo")
 
-    async def proven(self, request: Request) -> Credential:
-        """Who sends a request from a page; one that changes something must show that a page of ours sent it."""
-        if request.method not in _SAFE and self.visits.session_cookie in request.cookies:
-            self.visits.check(request, request.headers.get(FORM_HEADER))
-        return await self.visits.credential(request)
+    async def authenticate(self, request: Request) -> Credential:
+        """Return who sends a request from a page's script; a request that changes something needs a form token."""
+        # Only a cookie is sent by the browser itself. Without one there is nothing that another site could misuse.
+        if request.method not in _SAFE_METHODS and self.sessions.session_cookie in request.cookies:
+            self.sessions.check_form_token(request, request.headers.get(FORM_HEADER))
+        return await self.sessions.authenticate(request)
 
-    def _page(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
-        """A page for those who signed in; others are sent to do so first."""
+    def _require_sign_in(self, handle: CredentialHandler) -> Handler:
+        """Wrap a handler for signed-in users; redirect others to the sign-in page."""
 
-        async def shown(request: Request) -> Response:
+        async def require_sign_in(request: Request) -> Response:
             try:
-                credential = await self.visits.credential(request)
+                credential = await self.sessions.authenticate(request)
             except Unauthenticated:
-                if request.url.path in ("/todo/list", "/todo/events") or _wants_fragment(request):
+                # A script would follow the redirect and take the sign-in page for its answer.
+                if request.url.path in _SCRIPT_PATHS or _wants_fragment(request):
                     return Response("Sign in first", 401, HEADERS)
                 return RedirectResponse(f"/signin?next={quote(request.url.path)}", 303, HEADERS)
-            return await page(request, credential)
+            return await handle(request, credential)
 
-        return self.open(shown)
+        return self.wrap(require_sign_in)
 
-    def open(self, page: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        """A page for everybody, with what every page carries."""
+    def wrap(self, handle: Handler) -> Handler:
+        """Wrap a handler with what every page needs: rendered errors, security headers, the visitor cookie."""
 
-        async def shown(request: Request) -> Response:
+        async def serve(request: Request) -> Response:
             try:
-                response = await page(request)
+                response = await handle(request)
             except ShopfloorError as error:
-                response = self.html(request, "problem.html", status_of(error), message=error.message, hint=error.hint)
+                response = await self.render_problem(request, error)
             for name, value in HEADERS.items():
                 response.headers.setdefault(name, value)
-            return self.visits.welcome(request, response)
+            return self.sessions.set_visitor_cookie(request, response)
 
-        return shown
+        return serve
 
-    async def _sign_in(self, request: Request) -> Response:
-        if self._floor.settings.issuer:
-            return self.html(request, "signin.html", 200, next="/", name="", problem=None, closed=True)
+    async def sign_in(self, request: Request) -> Response:
+        if self._engine.settings.issuer:
+            return await self.render(request, "signin.html", 200, next="/", name="", problem=None, closed=True)
         if request.method == "GET":
-            after = _local(request.query_params.get("next"))
-            return self.html(request, "signin.html", 200, next=after, name="", problem=None, closed=False)
-        form = await self.form(request)
-        name, after = form.get("name", ""), _local(form.get("next"))
+            after = safe_redirect_path(request.query_params.get("next"), "/")
+            return await self.render(request, "signin.html", 200, next=after, name="", problem=None, closed=False)
+        form = await self.read_form(request)
+        name, after = form.get("name", ""), safe_redirect_path(form.get("next"), "/")
         address = request.client.host if request.client else ""
         try:
-            token = await asyncio.to_thread(self._floor.sessions.sign_in, name, form.get("password", ""), address)
+            token = await self.sessions.sign_in(name, form.get("password", ""), address)
         except (Unauthenticated, RateLimited) as error:
-            status = 429 if isinstance(error, RateLimited) else 401
-            shown: Json = {"next": after, "name": name, "problem": error.message, "closed": False}
-            response = self.html(request, "signin.html", status, **shown)
+            status = status_of(error)
+            response = await self.render(
+                request, "signin.html", status, next=after, name=name, problem=error.message, closed=False
+            )
             if isinstance(error, RateLimited):
                 response.headers["Retry-After"] = str(error.facts["seconds"])
             return response
         response = RedirectResponse(after, 303)
-        self.visits.sign_in(request, response, token)
+        self.sessions.set_session_cookie(request, response, token)
         return response
 
-    async def _sign_out(self, request: Request) -> Response:
-        await self.form(request)
-        if token := request.cookies.get(self.visits.session_cookie):
-            await asyncio.to_thread(self._floor.sessions.end, token)
+    async def sign_out(self, request: Request) -> Response:
+        await self.read_form(request)
+        if token := request.cookies.get(self.sessions.session_cookie):
+            await self.sessions.end(token)
         response = RedirectResponse("/signin", 303)
-        self.visits.sign_out(request, response)
+        self.sessions.clear_session_cookie(request, response)
         return response
 
-    async def _todo(self, request: Request, credential: Credential) -> Response:
-        if request.method == "GET":
-            return self.html(
-                request, "todo.html", 200, credential, problem=None, **await self._shown(request, credential)
-            )
-        form = await self.form(request)
-        answer = await self._act(credential, form)
-        if _wants_fragment(request):
-            body = {"success": True} if answer.error is None else answer.body
-            return Response(
-                json.dumps(body, ensure_ascii=False), status_of(answer.error), media_type="application/json"
-            )
-        if answer.error is None:
-            return RedirectResponse(f"/todo?filter={_filter(form.get('filter'))}", 303)
-        shown = await self._shown(request, credential)
-        return self.html(
-            request, "todo.html", status_of(answer.error), credential, problem=answer.body["error"], **shown
-        )
+    async def serve_todo(self, request: Request, credential: Credential) -> Response:
+        status, problem = 200, ""
+        if request.method == "POST":
+            form = await self.read_form(request)
+            action = form.get("action", "")
+            if action not in _ACTION_FIELDS:
+                raise InvalidInput(f"Unknown action '{action[:40]}'; expected one of {', '.join(_ACTION_FIELDS)}")
+            given: Json = {name: form[name] for name in _ACTION_FIELDS[action] if name in form}
+            # A form has only text. What is not a number stays text: the tool rejects it in its own words.
+            for name in ("taskId", "priority"):
+                if name in given and given[name].isascii() and given[name].isdigit():
+                    given[name] = int(given[name])
+            if not given.get("dueAt"):
+                given.pop("dueZone", None)
+            answer = await self._call(credential, action, given)
+            status = status_of(answer.error)
+            if _wants_fragment(request):
+                body = {"success": True} if answer.error is None else answer.body
+                return Response(json.dumps(body, ensure_ascii=False), status, media_type="application/json")
+            if answer.error is None:
+                return RedirectResponse(f"/todo?filter={_parse_filter(form.get('filter'))}", 303)
+            problem = answer.body["error"]
+        data = await self._load_list(request, credential)
+        return await self.render(request, "todo.html", status, credential, problem=problem, **data)
 
-    async def _act(self, credential: Credential, form: dict[str, str]) -> Answer:
-        if form.get("action") not in _ACTIONS:
-            raise InvalidInput("There is no such action")
-        tool, fields = _ACTIONS[form["action"]]
-        given: Json = {name: form[name] for name in fields if name in form}
-        for name in ("taskId", "priority"):
-            if name in given:
-                given[name] = int(given[name]) if given[name].isascii() and given[name].isdigit() else given[name]
-        if not given.get("dueAt"):
-            given.pop("dueZone", None)
-        return await self._call(credential, tool, given)
+    async def serve_list(self, request: Request, credential: Credential) -> Response:
+        return await self.render(request, "list.html", 200, credential, **await self._load_list(request, credential))
 
-    async def _list(self, request: Request, credential: Credential) -> Response:
-        return self.html(request, "list.html", 200, credential, **await self._shown(request, credential))
+    async def serve_chat(self, request: Request, credential: Credential) -> Response:
+        data = await self._load_list(request, credential)
+        return await self.render(request, "chat.html", 200, credential, off=self._missing_chat_setup, **data)
 
-    async def _chat(self, request: Request, credential: Credential) -> Response:
-        return self.html(request, "chat.html", 200, credential, **await self._shown(request, credential))
-
-    async def _events(self, request: Request, credential: Credential) -> Response:
-        """A line whenever the visitor's list changes; the page then looks at the list again."""
-        if self._streams >= STREAMS:
+    async def open_stream(self, request: Request, credential: Credential) -> Response:
+        """Stream an event whenever the user's list changes; the page then fetches the list again."""
+        if self._open_streams >= MAX_STREAMS:
             raise TooBusy
-        return StreamingResponse(self._changes(request, credential), media_type="text/event-stream")
+        return StreamingResponse(self._stream_changes(request, credential), media_type="text/event-stream")
 
-    async def _changes(self, request: Request, credential: Credential) -> AsyncIterator[str]:
-        topic = topic_of(self._user(credential))
-        self._streams += 1
+    async def _stream_changes(self, request: Request, credential: Credential) -> AsyncIterator[str]:
+        topic = todo_topic(self._user_name(credential))
+        self._open_streams += 1
         try:
             yield "event: ready\ndata: {}\n\n"
-            while not self._floor.stopping:
-                mark = self._floor.wake.mark()
+            while not self._engine.stopping:
+                # Taken before the page is notified: a change while it fetches the list ends the wait at once.
+                checkpoint = self._engine.topics.checkpoint()
                 yield "event: changed\ndata: {}\n\n"
-                await self._floor.wake.wait(topic, mark, _LOOK_EVERY)
-                await self.visits.credential(request)
+                await self._engine.topics.wait(topic, checkpoint, SESSION_CHECK_SECONDS)
+                await self.sessions.authenticate(request)
         except Unauthenticated:
             yield "event: signed-out\ndata: {}\n\n"
         finally:
-            self._streams -= 1
+            self._open_streams -= 1
 
-    async def _shown(self, request: Request, credential: Credential) -> Json:
-        """What the list on a page is made of."""
-        wanted = _filter(request.query_params.get("filter"))
-        given = {"filter": wanted}
+    async def _load_list(self, request: Request, credential: Credential) -> Json:
+        """Load the user's list: one page of tasks, and those that can be restored."""
+        chosen = _parse_filter(request.query_params.get("filter"))
+        given = {"filter": chosen}
         if cursor := request.query_params.get("cursor"):
             given["cursor"] = cursor
         page = await self._call(credential, "show_list", given)
@@ -216,75 +211,90 @@ class Pages:
             "count": page.body["count"],
             "cursor": page.body.get("nextCursor"),
             "deleted": deleted.body["tasks"],
-            "filter": wanted,
+            "filter": chosen,
             "filters": FILTERS,
+            "chat_works": self._missing_chat_setup is None,
         }
 
-    async def _call(self, credential: Credential, tool: str, given: Json) -> Answer:
-        return await self._floor.acall(Call(self._floor.toolsets["personal"], tool, given, credential, "web"))
+    async def _call(self, credential: Credential, tool: str, given: Json) -> CallResult:
+        return await self._engine.acall(self._engine.new_request("personal", tool, given, credential, "web"))
 
-    async def form(self, request: Request) -> dict[str, str]:
-        """The fields of a form that one of our pages sent."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/x-www-form-urlencoded":
-            raise InvalidInput("Send a form")
-        try:
-            form = dict(parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=50))
-        except ValueError:
-            raise InvalidInput("The form cannot be read") from None
-        self.visits.check(request, form.get(FORM_FIELD))
+    async def read_form(self, request: Request) -> dict[str, str]:
+        """Return the fields of a form that one of our pages has sent."""
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type != "application/x-www-form-urlencoded":
+            raise InvalidInput("Content-Type must be application/x-www-form-urlencoded")
+        form = _parse_fields(await request.body())
+        if form is None:
+            raise InvalidInput("The form is malformed")
+        self.sessions.check_form_token(request, form.get(FORM_FIELD))
         return form
 
-    async def _file(self, request: Request) -> Response:
-        found = self._static.get(request.path_params["name"])
-        if found is None:
-            return Response("Not found", 404)
-        content, kind, version = found
-        age = "public, max-age=31536000, immutable" if request.query_params.get("v") == version else "no-cache"
-        headers = {"Cache-Control": age, "X-Content-Type-Options": "nosniff", "ETag": f'"{version}"'}
-        if request.headers.get("if-none-match") == headers["ETag"]:
-            return Response(status_code=304, headers=headers)
-        return Response(content, media_type=kind, headers=headers)
-
-    def html(
-        self, request: Request, template: str, status: int, credential: Credential | None = None, **shown: Any
+    async def render_problem(
+        self, request: Request, error: ShopfloorError, credential: Credential | None = None, hint: str | None = None
     ) -> Response:
-        known: Json = {
-            "csrf": self.visits.form_token(request),
+        """Render what went wrong, with the way back and everything that was typed into a form, to send it again."""
+        form = (_parse_fields(await request.body()) or {}) if request.method == "POST" else {}
+        fixed = {FORM_FIELD, FIXED_FIELDS, "back", *form.get(FIXED_FIELDS, "").split()}
+        return await self.render(
+            request,
+            "problem.html",
+            status_of(error),
+            credential,
+            title="Page not found" if request.method == "GET" and status_of(error) == 404 else "Something went wrong",
+            message=error.message,
+            hint=hint or error.hint,
+            back=safe_redirect_path(form.get("back"), "/"),
+            signed_out=isinstance(error, Unauthenticated),
+            # A password is never sent back.
+            typed={name: text for name, text in form.items() if name not in fixed and name != "password"},
+            fixed={name: text for name, text in form.items() if name in fixed and name != FORM_FIELD},
+        )
+
+    async def render(
+        self, request: Request, template: str, status: int, credential: Credential | None = None, **data: Any
+    ) -> Response:
+        """Render a template; `data` may replace what every page has."""
+        # The templates run with StrictUndefined, so every page gives every name.
+        shared: Json = {
+            "csrf": self.sessions.form_token(request),
             "path": request.url.path,
             "user": None,
             "signed_in": False,
             "desk": False,
             "live": None,
             "badge": None,
+            "project": None,
         }
         if credential is not None:
-            visitor = Visitor(self._floor, credential)
-            user = visitor.name if visitor.rights == OPERATOR else self._user(credential)
-            signed_in = self.visits.session_cookie in request.cookies
-            known |= {"user": user, "signed_in": signed_in, "desk": visitor.at_the_desk}
-        return HTMLResponse(self.templates.get_template(template).render(**known | shown), status)
+            visitor = Visitor(self._engine, credential)
+            shared["user"] = visitor.name if visitor.rights == OPERATOR else self._user_name(credential)
+            shared["signed_in"] = self.sessions.session_cookie in request.cookies
+            shared["desk"] = visitor.has_desk_access
+            project = self._engine.settings.project
+            shared["project"] = {"name": project.name, "path": str(project) if visitor.has_desk_access else ""}
+            if visitor.has_desk_access and data.get("badge") is None:
+                data["badge"] = await visitor.find_badge()
+        return HTMLResponse(self.templates.get_template(template).render(**shared | data), status)
 
-    def _user(self, credential: Credential) -> str:
+    def _user_name(self, credential: Credential) -> str:
         assert credential.trusted is not None
-        return self._floor.acting_as(self._floor.toolsets["personal"], credential.trusted).name
+        return access.default_caller(self._engine.toolsets["personal"], credential.trusted).name
 
 
-def _file(file: Path) -> tuple[bytes, str, str]:
-    content = file.read_bytes()
-    kind = {".js": "text/javascript"}.get(file.suffix) or mimetypes.guess_type(file.name)[0] or "text/plain"
-    return content, kind, hashlib.sha256(content).hexdigest()[:12]
+def _parse_fields(body: bytes) -> dict[str, str] | None:
+    """Return the fields of a form, or None if it is malformed."""
+    try:
+        # An empty field may mean "remove it", so blank values are kept.
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS))
+    except ValueError:
+        return None
 
 
-def _filter(given: str | None) -> str:
+def _parse_filter(given: str | None) -> str:
     return given if given in FILTERS else FILTERS[0]
 
 
-def _local(path: str | None) -> str:
-    """Where to go after signing in: a page of ours, whatever the address says."""
-    return local(path, "/")
-
-
 def _wants_fragment(request: Request) -> bool:
-    """Whether a script of a page asks, which shows the answer itself."""
+    """Return whether a page's script asks, which shows the answer itself."""
     return "text/x-fragment" in request.headers.get("accept", "")

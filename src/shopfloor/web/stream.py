@@ -1,130 +1,130 @@
-"""Live pages: what changed is rendered once and sent to everybody who looks at the same thing with the same rights."""
+"""Live pages: a changed page is rendered once and sent to all viewers with the same rights."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from shopfloor.app import Floor
+from shopfloor.engine import Engine
 from shopfloor.errors import ShopfloorError, Unauthenticated
 
-PAUSE = 1.0
-"""Seconds between two renderings of the same thing, however much happens."""
-
-HEARTBEAT = 15.0
+# A silent stream says this often that it is alive, and checks whether its viewer still has access.
+HEARTBEAT_SECONDS = 15.0
 
 Render = Callable[[], Awaitable[dict[str, str | None]]]
+CheckAccess = Callable[[], Awaitable[None]]
 
 
 @dataclass(eq=False)
-class Shared:
-    """One thing that some look at: rendered by one of them, for all."""
+class SharedPage:
+    """A page fragment rendered once and shared by all viewers."""
 
     topics: tuple[str, ...]
     render: Render
-    pause: float
-    lookers: int = 0
+    interval: float
+    viewers: int = 0
     latest: str = ""
     version: int = 0
-    stirred: asyncio.Event = field(default_factory=asyncio.Event)
+    stale: asyncio.Event = field(default_factory=asyncio.Event)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     task: asyncio.Task[None] | None = None
 
     def concerns(self, topics: frozenset[str]) -> bool:
-        """Whether these topics are about this; no topic at all means that anything may have changed."""
+        """Return whether one of these topics may change the page; an empty set means any change."""
         return not topics or any(topic.startswith(self.topics) for topic in topics)
 
 
-class Streams:
-    """All open streams of one server."""
+class LiveStreams:
+    """All open streams of one server. Its methods run on the event loop, so they need no lock."""
 
-    def __init__(self, floor: Floor) -> None:
-        self._floor = floor
-        self._shared: dict[str, Shared] = {}
-        self._deaf: Callable[[], None] | None = None
-        self.rendered = 0
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._pages: dict[str, SharedPage] = {}
+        self._unsubscribe: Callable[[], None] | None = None
 
     @property
     def open(self) -> int:
-        return sum(shared.lookers for shared in self._shared.values())
+        return sum(page.viewers for page in self._pages.values())
 
-    async def events(
-        self, key: str, topics: tuple[str, ...], pause: float, render: Render, still: Callable[[], Awaitable[None]]
+    async def stream(
+        self, key: str, topics: tuple[str, ...], interval: float, render: Render, check_access: CheckAccess
     ) -> AsyncIterator[str]:
-        """The lines of one stream. `still` raises when its looker may no longer look."""
-        shared = self._join(key, topics, pause, render)
-        seen = -1 if shared.latest else 0
+        """Yield the server-sent events of one viewer; viewers with the same key share what is rendered.
+
+        `check_access` raises Unauthenticated once its viewer may no longer see the page.
+        """
+        page = self._join(key, topics, interval, render)
+        # A page that is already rendered is sent to a new viewer at once.
+        seen = -1 if page.latest else 0
         try:
             yield "retry: 2000\nevent: ready\ndata: {}\n\n"
-            while not self._floor.stopping:
+            while not self._engine.stopping:
                 try:
-                    async with asyncio.timeout(HEARTBEAT), shared.changed:
-                        await shared.changed.wait_for(lambda now=seen: shared.version != now or self._floor.stopping)  # type: ignore[misc]
+                    async with asyncio.timeout(HEARTBEAT_SECONDS), page.changed:
+                        await page.changed.wait_for(lambda seen=seen: page.version != seen or self._engine.stopping)  # type: ignore[misc]
                 except TimeoutError:
-                    await still()
-                    yield ": still here\n\n"
+                    await check_access()
+                    yield ": heartbeat\n\n"
                     continue
-                seen = shared.version
-                if shared.latest and not self._floor.stopping:
-                    yield f"event: changed\ndata: {shared.latest}\n\n"
+                seen = page.version
+                if page.latest and not self._engine.stopping:
+                    yield f"event: changed\ndata: {page.latest}\n\n"
         except Unauthenticated:
             yield "event: signed-out\ndata: {}\n\n"
         finally:
-            self._leave(key, shared)
+            page.viewers -= 1
+            if page.viewers == 0 and self._pages.get(key) is page:
+                del self._pages[key]
+                if page.task is not None:
+                    page.task.cancel()
+            if not self._pages and self._unsubscribe is not None:
+                self._unsubscribe()
+                self._unsubscribe = None
 
-    def _join(self, key: str, topics: tuple[str, ...], pause: float, render: Render) -> Shared:
-        shared = self._shared.get(key)
-        if shared is None:
-            shared = self._shared[key] = Shared(topics, render, pause)
-            shared.task = asyncio.create_task(self._keep(shared))
-        shared.render = render
-        shared.lookers += 1
-        shared.stirred.set()  # something may have changed since the page was made
-        if self._deaf is None:
+    def _join(self, key: str, topics: tuple[str, ...], interval: float, render: Render) -> SharedPage:
+        page = self._pages.get(key)
+        if page is None:
+            page = self._pages[key] = SharedPage(topics, render, interval)
+            page.task = asyncio.create_task(self._keep_current(page))
+        # Rendering makes calls as one of the viewers. The newest is the most likely to be still signed in.
+        page.render = render
+        page.viewers += 1
+        # The page may have changed since the new viewer loaded it.
+        page.stale.set()
+        if self._unsubscribe is None:
             loop = asyncio.get_running_loop()
-            self._deaf = self._floor.live.hear(lambda topics: _safely(loop, self._heard, topics))
-        return shared
+            # One subscription for all pages, while there is at least one viewer.
+            self._unsubscribe = self._engine.topics.subscribe(lambda topics: self._notify(loop, topics))
+        return page
 
-    def _leave(self, key: str, shared: Shared) -> None:
-        shared.lookers -= 1
-        if shared.lookers == 0 and self._shared.get(key) is shared:
-            del self._shared[key]
-            if shared.task is not None:
-                shared.task.cancel()
-        if not self._shared and self._deaf is not None:
-            self._deaf()
-            self._deaf = None
+    def _notify(self, loop: asyncio.AbstractEventLoop, topics: frozenset[str]) -> None:
+        """Pass a notification on to the event loop: it comes from the thread that committed the change."""
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(self._mark_stale, topics)
 
-    def _heard(self, topics: frozenset[str]) -> None:
-        for shared in self._shared.values():
-            if shared.concerns(topics):
-                shared.stirred.set()
+    def _mark_stale(self, topics: frozenset[str]) -> None:
+        for page in self._pages.values():
+            if page.concerns(topics):
+                page.stale.set()
 
-    async def _keep(self, shared: Shared) -> None:
+    async def _keep_current(self, page: SharedPage) -> None:
         while True:
-            await shared.stirred.wait()
-            shared.stirred.clear()
-            if not self._floor.stopping:
-                await self._render(shared)
-            async with shared.changed:
-                shared.changed.notify_all()
-            if self._floor.stopping:
+            await page.stale.wait()
+            page.stale.clear()
+            if not self._engine.stopping:
+                # An error is not sent: the next change renders the page again, and a viewer without access is signed
+                # out at the next heartbeat.
+                with suppress(ShopfloorError):
+                    rendered = json.dumps(await page.render())
+                    if rendered != page.latest:
+                        page.latest = rendered
+                        page.version += 1
+            async with page.changed:
+                page.changed.notify_all()
+            if self._engine.stopping:
                 return
-            await asyncio.sleep(shared.pause)
-
-    async def _render(self, shared: Shared) -> None:
-        try:
-            fresh = json.dumps(await shared.render())
-        except ShopfloorError:
-            return  # the next change shows it; a page that may no longer look hears so at its own heartbeat
-        self.rendered += 1
-        if fresh != shared.latest:
-            shared.latest = fresh
-            shared.version += 1
-
-
-def _safely(loop: asyncio.AbstractEventLoop, hear: Callable[[frozenset[str]], None], topics: frozenset[str]) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(hear, topics)
+            # Changes in the meantime set `stale` again, and are rendered together.
+            await asyncio.sleep(page.interval)

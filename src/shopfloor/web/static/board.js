@@ -1,48 +1,50 @@
-// A board by hand: a ticket is dragged to another column; where it may not go is seen before, and refused after.
+// Drag a task to another column. Columns that it may not go to are marked at once; the server still decides.
 
-import { say, send } from "./forms.js";
+import { moveTask } from "./tasks.js";
+import { showToast } from "./toast.js";
 
-const csrf = document.querySelector('meta[name="csrf"]')?.content ?? "";
-const columns = () => document.querySelectorAll(".board .col");
-let moving;
+const getColumns = () => document.querySelectorAll(".board-column");
+let dragged;
 
-export function settle() {
-  moving = undefined;
+// Forget the dragged card: live.js calls this when it has replaced the board.
+export function resetDrag() {
+  dragged = undefined;
 }
 
-function clear() {
-  columns().forEach((column) => column.classList.remove("may", "no"));
-  moving?.classList.remove("moving");
-  moving = undefined;
+function endDrag() {
+  getColumns().forEach((column) => column.classList.remove("can-drop", "cannot-drop"));
+  dragged?.classList.remove("dragging");
+  dragged = undefined;
 }
 
 document.addEventListener("dragstart", (event) => {
-  const ticket = event.target.closest?.(".ticket[draggable]");
-  if (!ticket) return;
-  moving = ticket;
+  const card = event.target.closest?.(".task-card[draggable]");
+  if (!card) return;
+  dragged = card;
   event.dataTransfer.effectAllowed = "move";
-  event.dataTransfer.setData("text/plain", ticket.dataset.task);
-  ticket.classList.add("moving");
-  const allowed = ticket.dataset.moves.split(" ");
-  columns().forEach((column) => {
-    if (column === ticket.closest(".col")) return;
-    column.classList.add(allowed.includes(column.dataset.state) ? "may" : "no");
+  event.dataTransfer.setData("text/plain", card.dataset.task);
+  card.classList.add("dragging");
+  const allowedStates = card.dataset.moves.split(" ");
+  if ("canComplete" in card.dataset) allowedStates.push("COMPLETED");
+  getColumns().forEach((column) => {
+    if (column === card.closest(".board-column")) return;
+    column.classList.add(allowedStates.includes(column.dataset.state) ? "can-drop" : "cannot-drop");
   });
 });
 
 document.addEventListener("dragover", (event) => {
-  if (moving && event.target.closest?.(".col")) event.preventDefault();
+  // Only a column that takes the task allows the drop: elsewhere the pointer says so.
+  if (dragged && event.target.closest?.(".can-drop")) event.preventDefault();
 });
 
-document.addEventListener("dragend", clear);
+document.addEventListener("dragend", endDrag);
 
 document.addEventListener("drop", async (event) => {
-  const column = event.target.closest?.(".col");
-  if (!moving || !column) return;
+  const column = event.target.closest?.(".can-drop");
+  if (!dragged || !column) return;
   event.preventDefault();
-  const board = column.closest(".board");
-  const fields = { csrf, number: moving.dataset.task, kind: board.dataset.board, board: board.dataset.name, state: column.dataset.state };
-  const same = column === moving.closest(".col");
-  clear();
-  if (!same && (await send(board.dataset.move, fields))) say("Moved", true);
+  const card = dragged;
+  endDrag();
+  const state = column.dataset.state.toLowerCase().replaceAll("_", " ");
+  if (await moveTask(card, column.dataset.state)) showToast(`${card.dataset.id}: ${state}`);
 });

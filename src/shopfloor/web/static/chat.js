@@ -1,18 +1,22 @@
-// The chat page: what is said goes out as JSON and comes back as a stream of events. Text is only ever set as text.
+// The chat page: a message is sent as JSON, and its answer arrives as a stream of events. Text is only ever set as
+// text, never as HTML: a model wrote it.
 
-import { csrf, look, say } from "./list.js";
+import { csrf, refreshList, showProblem } from "./list.js";
 
 const messages = document.getElementById("messages");
-const form = document.getElementById("say");
-const chosen = document.getElementById("conversations");
-const forget = document.getElementById("forget");
-const DEEDS = {
-  add_task: "added a task", list_tasks: "looked at the list", complete_task: "completed a task",
-  delete_task: "deleted a task", update_task: "changed a task",
+const form = document.getElementById("compose");
+const picker = document.getElementById("conversations");
+const deleteButton = document.getElementById("delete-conversation");
+const TOOL_LABELS = {
+  add_task: "added a task",
+  list_tasks: "read the list",
+  complete_task: "completed a task",
+  delete_task: "deleted a task",
+  update_task: "changed a task",
 };
 let conversation = null;
 
-function show(role, text, failed) {
+function showMessage(role, text, failed) {
   const message = document.createElement("div");
   message.className = `message ${role}${failed ? " failed" : ""}`;
   message.textContent = text;
@@ -21,29 +25,41 @@ function show(role, text, failed) {
   return message;
 }
 
-function deed(call) {
+function describeCall({ tool, result }) {
+  if (result.question) return "asked before deleting";
+  return result.success ? TOOL_LABELS[tool] : `failed: ${result.error}`;
+}
+
+function showToolCall(call) {
   const line = document.createElement("div");
-  line.className = "deed";
-  line.textContent = call.result.question ? "asked before deleting" : call.result.success ? DEEDS[call.tool] : `could not: ${call.result.error}`;
+  line.className = "tool-call";
+  line.textContent = describeCall(call);
   messages.append(line);
 }
 
-function askConsent(calls) {
-  if (!calls.some((call) => call.result.question)) return;
+// The id of the confirmation decides, not the words: typing "yes" deletes nothing.
+function askConfirmation(confirmation) {
+  if (!confirmation) return;
   const row = document.createElement("div");
-  row.className = "consent";
-  for (const word of ["Yes", "No"]) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = word;
-    button.addEventListener("click", () => talk(word));
-    row.append(button);
-  }
+  row.className = "confirmation";
+  row.append(
+    makeButton("Delete", () => sendMessage("Yes, delete.", confirmation.id)),
+    makeButton("Keep", () => sendMessage("No, keep.")),
+  );
   messages.append(row);
   messages.scrollTop = messages.scrollHeight;
 }
 
-async function* events(response) {
+function makeButton(label, action) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = label;
+  button.addEventListener("click", action);
+  return button;
+}
+
+// Yield the name and data of each server-sent event: EventSource cannot send a POST.
+async function* readEvents(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
@@ -61,73 +77,78 @@ async function* events(response) {
   }
 }
 
-async function talk(text) {
-  messages.querySelectorAll(".consent").forEach((row) => row.remove());
-  say("");
-  busy(true);
-  show("user", text);
-  const answer = show("assistant", "…");
+async function sendMessage(text, confirmationId) {
+  messages.querySelectorAll(".confirmation").forEach((row) => row.remove());
+  showProblem("");
+  setBusy(true);
+  showMessage("user", text);
+  const answer = showMessage("assistant", "…");
   let written = "";
   let finished = false;
   try {
     const response = await fetch("/api/chat", {
       method: "POST",
       headers: { "Content-Type": "application/json", Accept: "text/event-stream", "X-CSRF-Token": csrf() },
-      body: JSON.stringify(conversation ? { message: text, conversationId: conversation } : { message: text }),
+      body: JSON.stringify({ message: text, conversationId: conversation ?? undefined, confirmationId }),
     });
     if (response.status === 401) return location.assign("/signin?next=/chat");
     if (!response.ok) throw new Error((await response.json()).error.message);
-    for await (const [name, data] of events(response)) {
+    for await (const [name, data] of readEvents(response)) {
       if (name === "start") conversation = data.conversationId;
       if (name === "text") answer.textContent = written += data.delta;
-      if (name === "tool") { deed(data); messages.append(answer); }
+      if (name === "tool") {
+        showToolCall(data);
+        messages.append(answer); // keeps the answer below its tool calls
+      }
       if (name === "done") {
         finished = true;
         answer.textContent = data.response;
         answer.classList.toggle("failed", Boolean(data.error));
-        askConsent(data.toolCalls);
+        askConfirmation(data.confirmation);
       }
     }
-    if (!finished) throw new Error("The connection was cut; the answer is kept in the conversation.");
-    await look();
-    await conversations();
+    if (!finished) throw new Error("The connection was lost. The answer is kept in the conversation.");
+    await refreshList();
+    await refreshConversations();
   } catch (error) {
     if (!written) answer.remove();
-    say(error.message);
+    showProblem(error.message);
   } finally {
-    busy(false);
+    setBusy(false);
     messages.scrollTop = messages.scrollHeight;
-    form.elements.message.focus();
+    // Not when the person has moved on to the list meanwhile.
+    const { activeElement, body } = document;
+    if (activeElement === body || form.contains(activeElement)) form.elements.message.focus();
   }
 }
 
-function busy(is) {
-  form.querySelector("button").disabled = is;
-  messages.setAttribute("aria-busy", String(is));
+function setBusy(busy) {
+  form.querySelector("button").disabled = busy;
+  messages.setAttribute("aria-busy", String(busy));
 }
 
-async function conversations() {
+async function refreshConversations() {
   const response = await fetch("/api/conversations");
   if (!response.ok) return;
-  const options = (await response.json()).conversations.map((each) => new Option(each.title, each.conversationId));
-  chosen.replaceChildren(new Option("New conversation", ""), ...options);
-  chosen.value = conversation ?? "";
-  forget.hidden = !conversation;
+  const options = (await response.json()).conversations.map((entry) => new Option(entry.title, entry.conversationId));
+  picker.replaceChildren(new Option("New conversation", ""), ...options);
+  picker.value = conversation ?? "";
+  deleteButton.hidden = !conversation;
 }
 
-async function read(id) {
+async function openConversation(id) {
   messages.replaceChildren();
   conversation = id || null;
-  forget.hidden = !conversation;
+  deleteButton.hidden = !conversation;
   if (!conversation) return;
   const response = await fetch(`/api/conversations/${conversation}`);
-  if (!response.ok) return say("This conversation is gone.");
+  if (!response.ok) return showProblem("Conversation not found.");
   const body = await response.json();
   for (const message of body.messages) {
-    message.toolCalls.forEach(deed);
-    show(message.role, message.text, message.error);
+    message.toolCalls.forEach(showToolCall);
+    showMessage(message.role, message.text, message.error);
   }
-  if (body.asked.length) askConsent([{ result: { question: true } }]);
+  askConfirmation(body.confirmation);
 }
 
 form.addEventListener("submit", (event) => {
@@ -135,7 +156,7 @@ form.addEventListener("submit", (event) => {
   const text = form.elements.message.value.trim();
   if (!text) return;
   form.reset();
-  talk(text);
+  sendMessage(text);
 });
 form.elements.message.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
@@ -143,11 +164,12 @@ form.elements.message.addEventListener("keydown", (event) => {
     form.requestSubmit();
   }
 });
-chosen.addEventListener("change", () => read(chosen.value));
-forget.addEventListener("click", async () => {
-  const response = await fetch(`/api/conversations/${conversation}`, { method: "DELETE", headers: { "X-CSRF-Token": csrf() } });
-  say(response.ok ? "" : "The conversation could not be deleted.");
-  await read("");
-  await conversations();
+picker.addEventListener("change", () => openConversation(picker.value));
+deleteButton.addEventListener("click", async () => {
+  const headers = { "X-CSRF-Token": csrf() };
+  const response = await fetch(`/api/conversations/${conversation}`, { method: "DELETE", headers });
+  showProblem(response.ok ? "" : "The conversation could not be deleted.");
+  await openConversation("");
+  await refreshConversations();
 });
-conversations();
+refreshConversations();

@@ -1,11 +1,14 @@
-// The desk: pages that keep themselves current, forms without a reload, keys, boards by hand.
+// The desk: live updates, forms without a reload, keyboard shortcuts, and boards to drag tasks on.
 
 import "./times.js";
 import "./forms.js";
+import "./menus.js";
 import "./keys.js";
+import "./palette.js";
+import "./tasks.js";
 import "./board.js";
 import "./notify.js";
 import "./live.js";
 
-addEventListener("pageshow", (event) => event.persisted && location.reload()); // whoever signed out sees nothing by going back
-document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+// The browser's back button may show a page from before the sign-out: load it again.
+addEventListener("pageshow", (event) => event.persisted && location.reload());

@@ -1,35 +1,42 @@
-// The list on a page: sent forms without a reload, and looked at again whenever it changed.
+// The todo list on a page: send its forms without a reload, and fetch it again when it has changed.
 
-import { pressed, whenReleased } from "./hands.js";
+import { isPointerDown, onPointerUp } from "./pointer.js";
 
 const list = document.getElementById("list");
 const problem = document.getElementById("problem");
 
 export const csrf = () => document.querySelector('meta[name="csrf"]').content;
 
-export function say(text) {
+export function showProblem(text) {
   problem.textContent = text;
   problem.hidden = !text;
 }
 
-export async function look() {
-  if (pressed()) return whenReleased(look);
+export async function refreshList() {
+  if (isPointerDown()) return onPointerUp(refreshList);
+  // Leave a form alone that is being filled in, and an older page of the list, which has no updates.
   if (list.querySelector("details[open] form :focus") || location.search.includes("cursor=")) return;
   const response = await fetch(`/todo/list?filter=${list.dataset.filter}`);
   if (response.status === 401) return location.assign("/signin");
   if (!response.ok) return;
   const html = await response.text();
-  if (pressed()) return whenReleased(look);
-  const open = [...list.querySelectorAll("li:has(> .what > details[open])")].map((each) => each.dataset.task);
-  const deleted = list.querySelector(".deleted")?.open;
-  const focused = list.contains(document.activeElement) ? document.activeElement.closest("li")?.dataset.task : undefined;
-  list.innerHTML = html; // rendered and escaped by the server
-  for (const id of open) list.querySelector(`li[data-task="${id}"] details`)?.setAttribute("open", "");
-  if (deleted) list.querySelector(".deleted")?.setAttribute("open", "");
-  if (focused) list.querySelector(`li[data-task="${focused}"] button`)?.focus();
+  if (isPointerDown()) return onPointerUp(refreshList);
+  replaceList(html);
 }
 
-export async function send(form) {
+function replaceList(html) {
+  const openTasks = [...list.querySelectorAll("li:has(> .content > details[open])")].map((item) => item.dataset.task);
+  const deletedOpen = list.querySelector(".deleted")?.open;
+  const hasFocus = list.contains(document.activeElement);
+  const focusedTask = hasFocus ? document.activeElement.closest("li")?.dataset.task : undefined;
+  list.innerHTML = html; // rendered and escaped by the server
+  for (const id of openTasks) list.querySelector(`li[data-task="${id}"] details`)?.setAttribute("open", "");
+  if (deletedOpen) list.querySelector(".deleted")?.setAttribute("open", "");
+  if (focusedTask) list.querySelector(`li[data-task="${focusedTask}"] button`)?.focus();
+}
+
+// Return whether the server accepted the form; what went wrong is shown above the list.
+export async function sendForm(form) {
   const buttons = form.querySelectorAll("button");
   buttons.forEach((button) => (button.disabled = true));
   try {
@@ -42,12 +49,12 @@ export async function send(form) {
       location.assign("/signin");
       return false;
     }
-    const type = response.headers.get("content-type") ?? "";
-    const answer = type.includes("json") ? await response.json() : { error: "That did not work; open the page again." };
-    say(response.ok ? "" : answer.error);
+    const isJson = (response.headers.get("content-type") ?? "").includes("json");
+    const answer = isJson ? await response.json() : { error: "The request failed. Reload the page." };
+    showProblem(response.ok ? "" : answer.error);
     return response.ok;
   } catch {
-    say("The floor cannot be reached; try again in a moment.");
+    showProblem("The server cannot be reached. Try again in a moment.");
     return false;
   } finally {
     buttons.forEach((button) => (button.disabled = false));
@@ -56,15 +63,17 @@ export async function send(form) {
 
 list.addEventListener("submit", async (event) => {
   event.preventDefault();
-  if (await send(event.target)) {
+  if (await sendForm(event.target)) {
     event.target.closest("details")?.removeAttribute("open");
-    await look();
+    await refreshList();
   }
 });
 
 const changes = new EventSource("/todo/events");
-changes.addEventListener("changed", look);
+changes.addEventListener("changed", refreshList);
 changes.addEventListener("signed-out", () => location.assign("/signin"));
-changes.addEventListener("error", () => changes.readyState === EventSource.CLOSED && look()); // refused: looking says why
+// A rejected stream does not say why; fetching the list does, and goes to sign in when that is the reason.
+changes.addEventListener("error", () => changes.readyState === EventSource.CLOSED && refreshList());
 addEventListener("pagehide", () => changes.close());
-addEventListener("pageshow", (event) => event.persisted && location.reload()); // whoever signed out sees nothing by going back
+// The browser's back button may show a page from before the sign-out: load it again.
+addEventListener("pageshow", (event) => event.persisted && location.reload());

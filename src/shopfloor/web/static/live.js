@@ -1,107 +1,134 @@
-// What the page shows, again whenever it changed: one stream, closed while nobody looks.
+// Keep the page current: one event stream per page, closed while the page is hidden.
 
-import { localise } from "./times.js";
-import { settle } from "./board.js";
-import { told, wanted } from "./notify.js";
-import { pressed, whenReleased } from "./hands.js";
-import { chooseAgain } from "./keys.js";
-
-const address = document.querySelector("main[data-live]")?.dataset.live;
-const place = document.getElementById("live");
-const csrf = document.querySelector('meta[name="csrf"]')?.content ?? "";
-let stream;
-let last = "";
-let held;
+import { resetDrag } from "./board.js";
+import { formToken } from "./forms.js";
+import { restoreSelection } from "./keys.js";
+import { showCopyButtons } from "./menus.js";
+import { isNotifying, updateBadge } from "./notify.js";
+import { isPointerDown, onPointerUp } from "./pointer.js";
+import { restoreTasks } from "./tasks.js";
+import { localizeTimes } from "./times.js";
+import { showToast } from "./toast.js";
 
 const FIELDS = "input:not([type=hidden]), textarea, select";
+const FOCUSABLE = "a, button, summary";
+const ITEMS = "[data-item], tr, li, article, section";
+const SCROLLABLE = ".scroll, .board, .board-column ul, pre";
+const RECONNECT_MS = 5000;
 
-function edited(field) {
+const address = document.querySelector("main[data-live]")?.dataset.live;
+const container = document.getElementById("live");
+let stream;
+let shownHtml = "";
+let heldHtml; // an update that waits until the page may be replaced
+
+function isEdited(field) {
   if (field.type === "checkbox") return field.checked !== field.defaultChecked;
   if (field.tagName !== "SELECT") return field.value !== field.defaultValue;
   return field.selectedIndex !== Math.max(0, [...field.options].findIndex((option) => option.defaultSelected));
 }
 
-const busy = () =>
-  place.contains(document.activeElement) && document.activeElement.matches(FIELDS)
-  || [...place.querySelectorAll(FIELDS)].some(edited)
-  || place.querySelector(".moving") !== null;
+// Whether replacing the page now would lose something: a field in use or edited, or a card that is being dragged.
+const isBusy = () =>
+  (container.contains(document.activeElement) && document.activeElement.matches(FIELDS))
+  || [...container.querySelectorAll(FIELDS)].some(isEdited)
+  || container.querySelector(".dragging") !== null;
 
-function mark(element) {
-  if (!element || !place.contains(element)) return undefined;
-  const item = element.closest("[data-item], tr, li, article, section");
-  const items = [...place.querySelectorAll("[data-item], tr, li, article, section")];
-  const within = item ? [...item.querySelectorAll("a, button, summary")].indexOf(element) : -1;
-  return { item: items.indexOf(item), href: element.getAttribute("href"), within };
+// Describe the focused element so that its successor can be found: by its link, else by its place.
+function locateFocus() {
+  const element = document.activeElement;
+  if (!element || !container.contains(element)) return undefined;
+  const item = element.closest(ITEMS);
+  return {
+    href: element.getAttribute("href"),
+    itemIndex: [...container.querySelectorAll(ITEMS)].indexOf(item),
+    indexInItem: item ? [...item.querySelectorAll(FOCUSABLE)].indexOf(element) : -1,
+  };
 }
 
-function focusAgain(marked) {
-  if (!marked) return;
-  const linked = marked.href && [...place.querySelectorAll("a")].find((a) => a.getAttribute("href") === marked.href);
-  const item = place.querySelectorAll("[data-item], tr, li, article, section")[marked.item];
-  (linked || item?.querySelectorAll("a, button, summary")[marked.within])?.focus({ preventScroll: true });
+function restoreFocus(place) {
+  if (!place) return;
+  const linked = place.href && [...container.querySelectorAll("a")].find((a) => a.getAttribute("href") === place.href);
+  const item = container.querySelectorAll(ITEMS)[place.itemIndex];
+  (linked || item?.querySelectorAll(FOCUSABLE)[place.indexInItem])?.focus({ preventScroll: true });
 }
 
 function show(html) {
-  if (html === last) {
-    held = undefined;
-    delete place.dataset.held;
-    return;
+  if (html === shownHtml) {
+    heldHtml = undefined;
+    delete container.dataset.held;
+  } else if (isPointerDown()) {
+    heldHtml = html;
+    onPointerUp(showHeld);
+  } else if (isBusy()) {
+    heldHtml = html;
+    container.dataset.held = ""; // the style sheet says that there is an update
+  } else {
+    heldHtml = undefined;
+    delete container.dataset.held;
+    replace(html);
   }
-  if (pressed() || busy()) {
-    held = html;
-    if (pressed()) whenReleased(release);
-    else place.dataset.held = "";
-    return;
-  }
-  delete place.dataset.held;
-  last = html;
-  held = undefined;
-  const marked = mark(document.activeElement);
-  const open = [...place.querySelectorAll("details")].map((each) => each.open);
-  const scrolled = [...place.querySelectorAll(".scroll, .board, pre")].map((each) => [each.scrollLeft, each.scrollTop]);
-  place.innerHTML = html; // rendered and escaped by the server; the policy of the page lets no script in it run
-  for (const field of place.querySelectorAll('input[name="csrf"]')) field.value = csrf;
-  place.querySelectorAll("details").forEach((each, at) => open[at] && (each.open = true));
-  place.querySelectorAll(".scroll, .board, pre").forEach((each, at) => scrolled[at] && each.scrollTo(...scrolled[at]));
-  focusAgain(marked);
-  chooseAgain();
-  localise(place);
-  settle();
 }
 
-function changed(event) {
-  const { html, badge } = JSON.parse(event.data);
-  show(html);
-  told(badge);
+function replace(html) {
+  shownHtml = html;
+  const focus = locateFocus();
+  const folds = [...container.querySelectorAll("details")];
+  const isOpen = new Map(folds.map((details, at) => [details.id || at, details.open]));
+  const scrolled = [...container.querySelectorAll(SCROLLABLE)].map((box) => [box.scrollLeft, box.scrollTop]);
+  container.innerHTML = html; // rendered and escaped by the server; the page's policy lets no script in it run
+  // The HTML is rendered once for all viewers, so it carries no form token.
+  for (const field of container.querySelectorAll('input[name="csrf"]')) field.value = formToken();
+  container.querySelectorAll("details").forEach((details, at) => (details.open ||= isOpen.get(details.id || at)));
+  container.querySelectorAll(SCROLLABLE).forEach((box, at) => scrolled[at] && box.scrollTo(...scrolled[at]));
+  restoreFocus(focus);
+  restoreSelection();
+  restoreTasks();
+  localizeTimes(container);
+  showCopyButtons(container);
+  resetDrag();
 }
 
-function listen() {
-  if (stream || !address || !place) return;
+// Later: during "focusout" the field that gets the focus next does not have it yet, and the page seems not busy.
+const showHeld = () => setTimeout(() => heldHtml !== undefined && show(heldHtml), 0);
+
+function connect() {
+  if (stream || !address || !container) return;
   stream = new EventSource(`/live?page=${encodeURIComponent(address)}`);
-  stream.addEventListener("ready", () => (place.dataset.state = "live"));
-  stream.addEventListener("changed", changed);
-  stream.addEventListener("signed-out", () => location.assign("/signin"));
-  stream.addEventListener("error", cut);
+  stream.addEventListener("ready", () => (container.dataset.state = "live"));
+  stream.addEventListener("changed", (event) => {
+    const { html, badge } = JSON.parse(event.data);
+    show(html);
+    updateBadge(badge);
+  });
+  stream.addEventListener("signed-out", leave);
+  stream.addEventListener("error", handleError);
 }
 
-async function cut() {
-  place.dataset.state = "cut";
-  if (stream?.readyState !== EventSource.CLOSED) return; // it comes back by itself
-  leave();
-  const page = await fetch(address, { method: "HEAD" }).catch(() => undefined);
-  if (page?.redirected) location.assign("/signin");
-  else setTimeout(listen, 5000);
-}
-
-function leave() {
+function disconnect() {
   stream?.close();
   stream = undefined;
 }
 
-const release = () => setTimeout(() => held !== undefined && show(held), 0);
+// Go to sign in, and come back here; not while something is being typed, which would be lost.
+function leave() {
+  if (isBusy()) {
+    return showToast("You are signed out.", { failed: true, hint: "Sign in in another tab before you send." });
+  }
+  return location.assign(`/signin?next=${encodeURIComponent(address)}`);
+}
 
-for (const end of ["focusout", "reset", "dragend"]) place?.addEventListener(end, release);
-document.addEventListener("visibilitychange", () => (document.hidden && !wanted() ? leave() : listen()));
-addEventListener("pagehide", leave);
-addEventListener("pageshow", listen);
-listen();
+async function handleError() {
+  container.dataset.state = "cut";
+  if (stream?.readyState !== EventSource.CLOSED) return; // the browser reconnects by itself
+  disconnect();
+  const page = await fetch(address, { method: "HEAD" }).catch(() => undefined);
+  if (page?.redirected) leave();
+  else setTimeout(connect, RECONNECT_MS);
+}
+
+for (const name of ["focusout", "reset", "dragend"]) container?.addEventListener(name, showHeld);
+document.addEventListener("visibilitychange", () => (document.hidden && !isNotifying() ? disconnect() : connect()));
+addEventListener("pagehide", disconnect);
+addEventListener("pageshow", connect);
+connect();

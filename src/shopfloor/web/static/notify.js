@@ -1,36 +1,39 @@
-// How much waits, in the title and beside the word Inbox; on the desktop only for whoever wants that.
+// How much waits in the inbox: in the title, beside the word Inbox, and as a desktop notification for those who asked.
 
 const badge = document.querySelector("[data-badge]");
 const button = document.getElementById("notify");
-const plain = document.title.replace(/^\(\d+\+?\) /, "");
-let before = Number.parseInt(badge?.textContent || "0", 10);
+const title = document.title.replace(/^\(\d+\+?\) /, "");
+let lastCount = Number.parseInt(badge?.textContent || "0", 10);
 
-export const wanted = () =>
+export const isNotifying = () =>
   "Notification" in window && localStorage.getItem("notify") === "yes" && Notification.permission === "granted";
 
-export function told(text) {
+// `text` is a number, "200+" when there are more than were counted, or null on pages that do not know it.
+export function updateBadge(text) {
   if (text === null) return;
   const count = Number.parseInt(text, 10);
   if (badge) {
     badge.textContent = text;
     badge.hidden = count === 0;
   }
-  document.title = count ? `(${text}) ${plain}` : plain;
-  if (count > before && wanted()) {
-    const newest = document.querySelector(".item b")?.textContent; // a notification shows text as text
-    const body = newest ? `${newest}\n${text} wait for you` : `${text} wait for you`;
-    new Notification("Shopfloor", { body, tag: "shopfloor-inbox" });
+  document.title = count ? `(${text}) ${title}` : title;
+  if (count > lastCount && isNotifying()) {
+    // A notification shows text as text.
+    const newest = document.querySelector(".inbox-row .inbox-title, .need-title a")?.textContent;
+    const waiting = `${text} ${count === 1 ? "needs" : "need"} you`;
+    new Notification("Shopfloor", { body: newest ? `${newest}\n${waiting}` : waiting, tag: "shopfloor-inbox" });
   }
-  before = count;
+  lastCount = count;
 }
 
 if (button && "Notification" in window) {
-  const show = () => (button.textContent = wanted() ? "Do not notify me any more" : "Notify me on this desktop");
+  const showLabel = () =>
+    (button.textContent = isNotifying() ? "Stop desktop notifications" : "Notify me on this desktop");
   button.hidden = false;
-  show();
+  showLabel();
   button.addEventListener("click", async () => {
-    if (wanted()) localStorage.removeItem("notify");
+    if (isNotifying()) localStorage.removeItem("notify");
     else if ((await Notification.requestPermission()) === "granted") localStorage.setItem("notify", "yes");
-    show();
+    showLabel();
   });
 }

@@ -1,6 +1,6 @@
-// The todo page: adding without a reload, and the visitor's own zone.
+// The todo page: add a task without a reload, in the time zone of the browser.
 
-import { look, send } from "./list.js";
+import { refreshList, sendForm } from "./list.js";
 
 const add = document.getElementById("add");
 const zone = document.querySelector("[data-zone]");
@@ -8,10 +8,11 @@ zone.value = zone.defaultValue = Intl.DateTimeFormat().resolvedOptions().timeZon
 
 add.addEventListener("submit", async (event) => {
   event.preventDefault();
-  if (await send(add)) {
+  if (await sendForm(add)) {
     add.reset();
     add.querySelector("details").removeAttribute("open");
-    add.elements.title.focus();
-    await look();
+    // The event stream may have shown the new task already, and the person may have moved on to it.
+    if (document.activeElement === document.body || add.contains(document.activeElement)) add.elements.title.focus();
+    await refreshList();
   }
 });

@@ -1,0 +1,80 @@
+"""The overview page."""
+
+from __future__ import annotations
+
+import asyncio
+
+from shopfloor.toolkit import Json
+from shopfloor.web.views.inbox import ANSWERS, parse_permission, summarize_mail, summarize_request
+from shopfloor.web.views.view import Given, thing_path, to_bars
+from shopfloor.web.visitor import Visitor, format_badge
+
+MAX_NEEDS = 5
+MAX_EPICS = 8
+MAX_RUNS = 6
+# The agent that callers without a credential act as. It is there on every server.
+BUILT_IN_AGENT = "local"
+
+
+async def load_home(visitor: Visitor, _: Given) -> Json:
+    """Load what needs a person, epics with their progress, agents, runs, problems and what happened."""
+    seen, inbox, epics = await asyncio.gather(
+        visitor.ask("floor_overview"),
+        visitor.ask("inbox_list", limit=MAX_NEEDS),
+        visitor.ask("board_epics", limit=MAX_EPICS),
+    )
+    minutes = seen["callsPerMinute"]
+    for sentence in seen["activity"]:
+        # The page of a decision is that of the call that logged it.
+        id = sentence["reference"] if sentence["kind"] == "call" else sentence["id"]
+        sentence["href"] = thing_path(sentence["kind"], id) if id else None
+    needs = [_to_request(each) for each in inbox["requests"]] + [_to_mail(each) for each in inbox["mails"]]
+    # What holds an agent up comes before what only has to be seen.
+    needs.sort(key=lambda need: need["tool"] is None)
+    agents = [agent for agent in seen["agents"] if agent["id"] != BUILT_IN_AGENT]
+    return {
+        "seen": seen,
+        "needs": needs[:MAX_NEEDS],
+        "answers": ANSWERS,
+        "epics": epics["epics"],
+        "runs": select_runs(seen["runs"]),
+        "is_new": not agents and not epics["epics"] and not seen["runs"],
+        "servers": sum(process["kind"] == "serve" for process in seen["processes"]),
+        # A chart of nothing is only a line.
+        "minutes": to_bars(minutes) if any(minute["calls"] for minute in minutes) else None,
+        "now": minutes[-1]["calls"] + minutes[-2]["calls"],
+        "badge": format_badge(seen),
+    }
+
+
+def select_runs(runs: list[Json]) -> list[Json]:
+    """Return the runs that are not done, then the latest of the others. A crew has a run for each task and review."""
+    return sorted(runs, key=lambda run: run["status"] == "completed")[:MAX_RUNS]
+
+
+def _to_request(request: Json) -> Json:
+    """Return a request of a run with what its form needs. A permission cannot be answered in free text."""
+    permission = parse_permission(request)
+    return {
+        **summarize_request(request),
+        "permission": permission,
+        "excerpt": "" if permission else request["question"].partition("\n")[2],
+        "tool": "inbox_decide",
+        "values": {"request": request["request"]},
+        "options": request["options"],
+        "words": not request["options"],
+    }
+
+
+def _to_mail(mail: Json) -> Json:
+    question = mail.get("question", {"state": "NONE"})
+    is_open = question["state"] == "OPEN"
+    return {
+        **summarize_mail(mail),
+        "permission": None,
+        "excerpt": mail["body"],
+        "tool": "inbox_answer" if is_open else None,
+        "values": {"mailId": mail["id"]},
+        "options": question["options"] if is_open else [],
+        "words": is_open,
+    }

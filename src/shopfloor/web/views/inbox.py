@@ -1,0 +1,114 @@
+"""The inbox: a list of what waits for a person, and the item that is open."""
+
+from __future__ import annotations
+
+import re
+
+from shopfloor.errors import NotFound
+from shopfloor.toolkit import Json
+from shopfloor.web.views.view import Given, list_active_agents, parse_number
+from shopfloor.web.visitor import Visitor, format_badge
+
+# What the answers to a permission are called, and what each one covers.
+ANSWERS = {
+    "allow": ("Allow once", "This time only."),
+    "always": ("Allow for this run", "The same again in this run is allowed without asking; other runs still ask."),
+    "deny": ("Deny", "The agent gets a no and continues without it."),
+}
+_PERMISSION = re.compile(r"May the agent (\w+): (.*?)\?(?:\n(.*))?", re.DOTALL)
+
+
+async def load_inbox(visitor: Visitor, given: Given) -> Json:
+    """Load what waits for a person, or with `show=all` everything that ever did, and the item that is open."""
+    show_all = given.get("show") == "all"
+    seen = await visitor.ask("inbox_list", includeDone=show_all, cursor=given.get("cursor"))
+    items = [summarize_request(each) for each in seen["requests"]] + [summarize_mail(each) for each in seen["mails"]]
+    done = [summarize_request(each) for each in seen["answered"]]
+    # Pending requests hold up a run and come first; everything else is in the order of time.
+    items = items[: len(seen["requests"])] + sorted(
+        items[len(seen["requests"]) :] + done, key=lambda item: str(item["at"]), reverse=True
+    )
+    chosen = given.get("item")
+    shown = chosen or (items[0]["id"] if items else None)
+    return {
+        "seen": seen,
+        "items": items,
+        "chosen": chosen,
+        "open": None if shown is None else await _load_item(visitor, shown, read=chosen is not None),
+        "shown": shown,
+        "show": "all" if show_all else "waiting",
+        "agents": await list_active_agents(visitor),
+        "answers": ANSWERS,
+        "badge": format_badge(await visitor.ask("inbox_count")),
+    }
+
+
+async def _load_item(visitor: Visitor, item: str, *, read: bool) -> Json:
+    """Load a mail or a request. A mail that its visitor has opened is marked as read, which does not acknowledge it."""
+    kind, _, number = item.partition("-")
+    if kind == "request" and (request := parse_number(number)):
+        found = await visitor.ask("inbox_request", request=request)
+        return {**found, "type": "request", "permission": parse_permission(found)}
+    if kind != "mail" or not parse_number(number):
+        raise NotFound(f"Inbox item {item[:40]} not found")
+    mail = await visitor.ask("inbox_show", mailId=item)
+    if read and mail["readAt"] is None and visitor.may("inbox_read"):
+        await visitor.ask("inbox_read", mailId=item)
+    return {**mail, "type": "mail"}
+
+
+def parse_permission(request: Json) -> Json | None:
+    """Return what a permission is asked for, as `{kind, title, details}`, or None for another request."""
+    found = _PERMISSION.fullmatch(request["question"])
+    if request["kind"] != "permission" or found is None:
+        return None
+    return {"kind": found[1], "title": found[2], "details": found[3] or ""}
+
+
+def summarize_request(request: Json) -> Json:
+    """Return a request of a run as lists show it."""
+    permission = parse_permission(request)
+    return {
+        "id": f"request-{request['request']}",
+        "symbol": "permission" if request["kind"] == "permission" else "question",
+        "tone": "" if request["answer"] else "warning",
+        "from": request["run"],
+        "title": permission["title"] if permission else request["question"].splitlines()[0],
+        "at": request["answeredAt"] or request["createdAt"],
+        "unread": request["answer"] is None,
+        "label": format_answer(request["answer"]),
+        "muted": False,
+    }
+
+
+def summarize_mail(mail: Json) -> Json:
+    """Return a mail as lists show it."""
+    question = mail.get("question")
+    is_open = question is not None and question["state"] == "OPEN"
+    label = ""
+    if question is not None and not is_open:
+        label = question["answer"] or "expired"
+    elif mail["actedAt"]:
+        label = "done"
+    is_alert = mail["fromType"] == "SYSTEM" and mail["importance"] == "high"
+    symbol = "question" if question is not None else "alert" if is_alert else "mail"
+    return {
+        "id": mail["id"],
+        "symbol": symbol,
+        "tone": "warning" if is_open else "danger" if symbol == "alert" and not mail["actedAt"] else "",
+        "from": mail["from"],
+        "title": mail["subject"],
+        "at": mail["createdAt"],
+        "unread": mail["readAt"] is None,
+        "label": label,
+        "muted": mail["muted"],
+    }
+
+
+def format_answer(answer: str | None) -> str:
+    """Return the answer to a request as people read it; empty without one."""
+    return (
+        ""
+        if answer is None
+        else {"allow": "allowed", "always": "allowed for the run", "deny": "denied"}.get(answer, answer)
+    )
