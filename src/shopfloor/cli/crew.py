@@ -1,259 +1,351 @@
-"""The crew of `shopfloor demo`: scripted agents, each a process of its own that makes real calls. No model is asked.
-
-python -m shopfloor.cli.crew ROLE URL NAME SECONDS, with the key in the environment.
-"""
+"""shopfloor crew"""
 
 from __future__ import annotations
 
-import json
-import os
-import random
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-KEY = "DEMO_KEY"
+import typer
 
-EPICS = {
-    "Checkout in one page": [
-        ("Sketch the single page", 1, ()),
-        ("Price and tax endpoint", 0, ()),
-        ("Address form with completion", 2, (1,)),
-        ("Payment step behind a flag", 0, (2,)),
-        ("Receipts by mail", 2, (4,)),
-        ("Keyboard and screen reader pass", 1, (3,)),
-        ("Load test at 500 orders a minute", 1, (4, 5)),
-        ("Switch the flag on", 0, (6, 7)),
-    ],
-    "Docs that answer": [
-        ("List the questions of the last month", 2, ()),
-        ("One page per question", 2, (1,)),
-        ("Examples that are tested", 1, (1,)),
-        ("A search box that works offline", 3, (2,)),
-        ("Remove what nobody reads", 4, (2, 3)),
-        ("Tell support where it is", 2, (4,)),
-    ],
-    "Search that forgives": [
-        ("Collect queries that found nothing", 2, ()),
-        ("Spelling distance in the index", 1, (1,)),
-        ("Synonyms from the catalogue", 3, (1,)),
-        ("Measure before and after", 2, (2, 3)),
-    ],
-}
-DECISIONS = [
-    ("Keep prices in integer cents", "Floats lost a cent in **3 of 10,000** carts; integers cannot."),
-    ("One endpoint, not two", "Tax depends on the address, so both come in the same answer."),
-    ("No new dependency for completion", "The browser's own `datalist` does it, and works with a keyboard."),
-    ("Flags live in the store", "A flag in the environment needs a deploy to switch; in the store it needs a click."),
-    (
-        "Retry payment once, never twice",
-        "The provider is idempotent by key:\n\n1. same key\n2. same amount\n3. same answer",
-    ),
+from shopfloor.cli.ids import parse_id
+from shopfloor.cli.options import AsJson, Follow, call_desk, command, create_app, open_shopfloor, poll_changes
+from shopfloor.cli.output import format_duration, format_table, print_result
+from shopfloor.errors import BadSettings
+from shopfloor.runner import crew_main
+from shopfloor.settings import Settings
+
+MAX_CREWS = 50
+
+app = create_app("Have several agents work on an epic, and merge only verified work.")
+
+Name = Annotated[str, typer.Argument(help="Name of the crew.")]
+Headless = Annotated[bool, typer.Option("--headless", "--json", help="Print JSON lines instead of text.")]
+Workers = Annotated[int | None, typer.Option("--workers", min=0, max=64, help="Number of workers.")]
+Time = Annotated[str | None, typer.Option("--time", help="Time limit of the whole crew: 90s, 30m, 2h.")]
+Iterations = Annotated[int | None, typer.Option("--iterations", help="Maximum number of iterations of the crew.")]
+Tokens = Annotated[int | None, typer.Option("--tokens", help="Maximum number of tokens of the whole crew.")]
+Cost = Annotated[float | None, typer.Option("--cost", help="Maximum cost of the whole crew.")]
+WorkerTime = Annotated[str | None, typer.Option("--worker-time", help="Time limit of each worker.")]
+WorkerIterations = Annotated[
+    int | None, typer.Option("--worker-iterations", help="Maximum number of iterations of each worker.")
 ]
-QUESTIONS = [
-    (
-        "May the payment step go out behind a flag?",
-        "Tests pass; the flag is off for everybody.",
-        ["yes", "wait for review"],
-    ),
-    (
-        "Which provider first?",
-        "Both sandboxes work. I would begin with the cheaper one.",
-        ["the cheaper one", "the faster one"],
-    ),
+WorkerTokens = Annotated[int | None, typer.Option("--worker-tokens", help="Maximum number of tokens of each worker.")]
+WorkerCost = Annotated[float | None, typer.Option("--worker-cost", help="Maximum cost of each worker.")]
+TaskTime = Annotated[str | None, typer.Option("--task-time", help="Time limit of each task.")]
+TaskIterations = Annotated[
+    int | None, typer.Option("--task-iterations", help="Maximum number of iterations of each task.")
 ]
-LETTERS = [
-    (
-        "Checkout: half of the tasks are done",
-        "| what | how many |\n|---|---|\n| done | 4 |\n| in review | 2 |\n\nNothing is blocked.",
-    ),
-    ("A dependency is out of date", "`httpcore` has a security release. I can take it today, it is a one-line change."),
-]
-COMMENTS = [
-    "First version is up, tests are green.",
-    "Found an edge case: empty cart with a voucher.",
-    "Refactored, no change in behaviour.",
-]
+TaskTokens = Annotated[int | None, typer.Option("--task-tokens", help="Maximum number of tokens of each task.")]
+TaskCost = Annotated[float | None, typer.Option("--task-cost", help="Maximum cost of each task.")]
 
 
-FOUND = [
-    ("rule", "Prices are integer cents from the cart to the receipt; only `show()` divides."),
-    ("pattern", "Every step of the checkout is a pure function of the cart."),
-    ("issue", "`total()` rounds per line, the provider rounds once: they differ by a cent for odd quantities."),
-]
-FILES = {
-    "SPEC.md": "# Make the nightly reports fast\n\nNo report takes longer than a second.\n",
-    "README.md": "# Shop\n\nA small shop, to see a floor at work.\n\n## Checkout\n\nOne page, in integer cents.\n",
-    "src/prices.py": '"""Prices, in cents."""\n\n\ndef with_tax(price: int, rate: int) -> int:\n    """The price with its tax, rounded half up."""\n    return (price * (100 + rate) + 50) // 100\n\n\ndef show(price: int) -> str:\n    return f"{price // 100}.{price % 100:02d}"\n',
-    "src/cart.py": 'from prices import with_tax\n\n\ndef total(lines: list[tuple[int, int]], rate: int) -> int:\n    """What a cart costs: each line is a price and how many."""\n    return sum(with_tax(price, rate) * many for price, many in lines)\n',
-    "tests/test_prices.py": "from prices import with_tax\n\n\ndef test_tax_is_rounded_half_up():\n    assert with_tax(150, 19) == 179\n",
-}
-"""The project that the crew works on."""
+@command(app, "start")
+def start_crew(
+    settings: Settings,
+    spec: Annotated[Path | None, typer.Option("--spec", help="File with the specification.")] = None,
+    epic: Annotated[str | None, typer.Option("--epic", help="An epic that is already planned: epic-3.")] = None,
+    file: Annotated[Path | None, typer.Option("--crew", help="File with roles and options: crew.toml.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the crew; by default that of the file.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", help="Command that starts an ACP agent.")] = None,
+    workers: Workers = None,
+    planner: Annotated[str | None, typer.Option("--planner", help="Agent that plans; by default --agent.")] = None,
+    reviewer: Annotated[str | None, typer.Option("--reviewer", help="Agent that reviews before the merge.")] = None,
+    verify: Annotated[
+        list[str] | None, typer.Option("--verify", help="Command that must pass before work is merged.")
+    ] = None,
+    setup: Annotated[list[str] | None, typer.Option("--setup", help="Command that prepares each worktree.")] = None,
+    permissions: Annotated[
+        str | None, typer.Option("--permissions", help="Response to permission requests: ask, allow, deny, rules.")
+    ] = None,
+    attempts: Annotated[
+        int | None,
+        typer.Option("--attempts", help="Maximum number of times that a task is returned or started before it fails."),
+    ] = None,
+    time: Time = None,
+    iterations: Iterations = None,
+    tokens: Tokens = None,
+    cost: Cost = None,
+    worker_time: WorkerTime = None,
+    worker_iterations: WorkerIterations = None,
+    worker_tokens: WorkerTokens = None,
+    worker_cost: WorkerCost = None,
+    task_time: TaskTime = None,
+    task_iterations: TaskIterations = None,
+    task_tokens: TaskTokens = None,
+    task_cost: TaskCost = None,
+    iteration_time: Annotated[
+        str | None, typer.Option("--iteration-time", help="Time limit of one turn of an agent.")
+    ] = None,
+    grace: Annotated[str | None, typer.Option("--grace", help="How long an agent has to stop.")] = None,
+    approve_plan: Annotated[
+        bool | None,
+        typer.Option(
+            "--approve-plan/--no-approve-plan", help="Wait for a person's approval; the default on a terminal."
+        ),
+    ] = None,
+    auto_merge: Annotated[
+        bool | None, typer.Option("--auto-merge/--no-auto-merge", help="Merge into the project's branch at the end.")
+    ] = None,
+    sandbox: Annotated[
+        bool | None, typer.Option("--sandbox/--no-sandbox", help="Run the agents in sandboxes; needs bubblewrap.")
+    ] = None,
+    sandbox_network: Annotated[
+        str | None, typer.Option("--sandbox-network", help="Network of the sandboxes: on or off.")
+    ] = None,
+    sandbox_write: Annotated[
+        list[str] | None, typer.Option("--sandbox-write", help="File or folder that is writable in the sandboxes.")
+    ] = None,
+    sandbox_hide: Annotated[
+        list[str] | None, typer.Option("--sandbox-hide", help="File or folder that is hidden in the sandboxes.")
+    ] = None,
+    headless: Headless = False,
+) -> None:
+    """Start a crew and drive it until its epic is done.
+
+    Exit codes are those of `shopfloor run`: 0 done and verified, 3 a budget is used up, 4 tasks failed, 5 the agents
+    keep failing, 6 stopped by a person, 7 no task was planned, 8 tasks are blocked.
+    """
+    if approve_plan is None and spec is not None and sys.stdin.isatty() and sys.stdout.isatty():
+        approve_plan = True
+    given: dict[str, Any] = {
+        "workers": workers,
+        "verify": verify or None,
+        "setup": setup or None,
+        "attempts": attempts,
+        "approve_plan": approve_plan,
+        "auto_merge": auto_merge,
+        "sandbox": sandbox,
+        "sandbox_network": sandbox_network,
+        "sandbox_write": sandbox_write or None,
+        "sandbox_hide": sandbox_hide or None,
+        **_budgets("", time, iterations, tokens, cost),
+        **_budgets("worker_", worker_time, worker_iterations, worker_tokens, worker_cost),
+    }
+    worker: dict[str, Any] = {
+        "agent": agent,
+        "permissions": permissions,
+        **_budgets("", task_time, task_iterations, task_tokens, task_cost),
+        "iteration_time": iteration_time,
+        "grace": grace,
+    }
+    shared = {"iteration_time": iteration_time, "grace": grace}
+    roles: dict[str, dict[str, Any]] = {
+        "worker": worker,
+        "planner": {"agent": planner, "permissions": permissions, **shared},
+        "reviewer": {"agent": reviewer, **shared},
+    }
+    options = crew_main.read_options(
+        settings, file, _drop_missing(given), {role: _drop_missing(facts) for role, facts in roles.items()}
+    )
+    number = None if epic is None else parse_id("epic", epic)
+    raise typer.Exit(crew_main.start(settings, options, name=name, spec=spec, epic=number, headless=headless))
 
 
-class Member:
-    """One of the crew, with its own key."""
+@command(app, "resume")
+def resume_crew(
+    settings: Settings,
+    name: Name,
+    workers: Workers = None,
+    time: Time = None,
+    iterations: Iterations = None,
+    tokens: Tokens = None,
+    cost: Cost = None,
+    worker_time: WorkerTime = None,
+    worker_iterations: WorkerIterations = None,
+    worker_tokens: WorkerTokens = None,
+    worker_cost: WorkerCost = None,
+    task_time: TaskTime = None,
+    task_iterations: TaskIterations = None,
+    task_tokens: TaskTokens = None,
+    task_cost: TaskCost = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try failed tasks again, with all their attempts.")
+    ] = False,
+    headless: Headless = False,
+) -> None:
+    """Continue a crew: one that is paused, or one that was stopped or interrupted.
 
-    def __init__(self, url: str, name: str, seconds: float) -> None:
-        self.url = url
-        self.name = name
-        self.ends = time.monotonic() + seconds
-        self.chance = random.Random(name)  # nosec B311: a script, not a secret
-        self._key = os.environ.pop(KEY, "")
-
-    def call(self, tool: str, **input: Any) -> Any:
-        """The data of the answer; None when the call was refused, which a script goes on from."""
-        body = json.dumps({"toolName": tool, "input": input}).encode()
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
-        request = urllib.request.Request(f"{self.url}/mcp/execute", body, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=70) as answer:  # nosec B310: the floor that started this
-                return json.load(answer)["data"]
-        except (urllib.error.HTTPError, urllib.error.URLError, OSError):
-            return None
-
-    def pause(self, least: float, most: float) -> None:
-        """Think for a moment."""
-        time.sleep(max(0.0, min(self.chance.uniform(least, most), self.ends - time.monotonic())))
-
-    @property
-    def goes_on(self) -> bool:
-        return time.monotonic() < self.ends
-
-
-def supervisor(me: Member) -> None:
-    """Plans the epics, then reviews until the end."""
-    for title, tasks in EPICS.items():
-        epic = me.call(
-            "mcp__epic__create", title=title, description=f"**Goal:** {title.lower()}, measured, behind a flag."
-        )
-        ids: list[str] = []
-        for name, priority, after in tasks:
-            task = me.call(
-                "mcp__task__create", title=name, epicId=epic["id"], priority=priority,
-                description="Small steps, each with its test.", dependsOn=[ids[number - 1] for number in after],
-            )  # fmt: skip
-            ids.append(task["id"])
-        me.call("mcp__epic__assign", epicId=epic["id"], agentId="planner")
-        me.pause(0.2, 0.5)
-    me.call("mcp__system__log_decision", title="Two epics at once", body="Search has no dependency on checkout.")
-    letters = list(LETTERS)
-    while me.goes_on:
-        for task in (me.call("mcp__task__list", state="REVIEW") or {}).get("tasks", []):
-            if me.chance.random() < 0.2:
-                me.call(
-                    "mcp__task__update_status", taskId=task["id"], state="IN_PROGRESS", comment="Please add a test."
-                )
-            else:
-                me.call("mcp__task__update_status", taskId=task["id"], state="COMPLETED")
-        if letters and me.chance.random() < 0.3:
-            subject, body = letters.pop(0)
-            me.call("mcp__mail__send", toHuman=True, subject=subject, body=body)
-        me.pause(1.5, 3.0)
+    Budgets count from the start of the crew: a new one has to be larger than what is used. Those of a task are also
+    the budgets of the plan and of each review.
+    """
+    given = _budgets("", time, iterations, tokens, cost)
+    given |= _budgets("worker_", worker_time, worker_iterations, worker_tokens, worker_cost)
+    given, of_task = (
+        _drop_missing(given),
+        _drop_missing(_budgets("", task_time, task_iterations, task_tokens, task_cost)),
+    )
+    with open_shopfloor(settings) as shopfloor:
+        crew = call_desk(shopfloor, "crew_show", crew=name)
+        if crew["driven"]:
+            if given or of_task or retry_failed:
+                hint = f"Stop it first: shopfloor crew stop {name}"
+                raise BadSettings(f"The crew '{name}' is running; its budgets cannot be changed now", hint=hint)
+            if workers is not None:
+                call_desk(shopfloor, "crew_scale", crew=name, workers=workers)
+            call_desk(shopfloor, "crew_resume", crew=name)
+            print_result({"crew": name, "status": "running"}, headless, f"{name} continues")
+            return
+    code = crew_main.resume(
+        settings, name, given, of_task, workers=workers, retry_failed=retry_failed, headless=headless
+    )
+    raise typer.Exit(code)
 
 
-def orchestrator(me: Member) -> None:
-    """Spreads the workers over the epics, and writes to them."""
-    me.pause(1.5, 2.5)
-    for at, name in enumerate(("builder-1", "builder-2", "builder-3", "builder-4")):
-        me.call("mcp__epic__assign", epicId=f"epic-{max(1, at)}", agentId=name)
-    me.call("mcp__mail__send", to=["builder-1", "builder-2", "builder-3", "builder-4"], subject="How we work",
-            body="Claim one task, show it early, ask when unsure.")  # fmt: skip
-    me.call("mcp__supervisor__create_agent", agentId="extra", type="WORKER")  # denied, and in the log
-    while me.goes_on:
-        _read_mail(me, 20)
+@command(app, "list", read_only=True)
+def list_crews(settings: Settings, as_json: AsJson = False) -> None:
+    """List the crews, latest first."""
+    with open_shopfloor(settings) as shopfloor:
+        found = call_desk(shopfloor, "crew_list", limit=MAX_CREWS)["crews"]
+    rows = [
+        {
+            "crew": crew["crew"],
+            "state": crew["status"],
+            "epic": crew["epicId"],
+            "tasks": f"{crew['taskCounts'].get('COMPLETED', 0)}/{sum(crew['taskCounts'].values())}",
+            "workers": crew["wantedWorkers"],
+            "tokens": crew["tokens"],
+            "cost": f"{crew['cost']:.2f}",
+            "reason": crew["reason"],
+        }
+        for crew in found
+    ]
+    empty = "No crews yet. Start one: shopfloor crew start --spec SPEC.md --agent 'opencode acp' --workers 3"
+    optional = ("reason", "cost", "tokens", "workers")
+    print_result({"crews": found}, as_json, format_table(rows, empty, optional=optional))
 
 
-def worker(me: Member) -> None:
-    """Claims, works, shows, one task after the other."""
-    me.pause(2.5, 4.0)
-    questions = list(QUESTIONS) if me.name == "builder-1" else []
-    while me.goes_on:
-        task = _next_task(me)
-        if task is None:
-            _read_mail(me, 4)
-            continue
-        _work_on(me, task)
-        if questions:
-            subject, body, options = questions.pop(0)
-            me.call("mcp__mail__ask", subject=subject, body=body, options=options, timeoutSeconds=0)
-        me.call("mcp__task__update_status", state="REVIEW", comment=me.chance.choice(COMMENTS),
-                branchName=f"{me.name}/{task}")  # fmt: skip
+@command(app, "status", read_only=True)
+def show_status(settings: Settings, name: Name, follow: Follow = False, as_json: AsJson = False) -> None:
+    """Show a crew: its workers, its tasks and its merge queue."""
+    with open_shopfloor(settings) as shopfloor:
+        for crew in poll_changes(follow, lambda: call_desk(shopfloor, "crew_show", crew=name), _without_times):
+            print_result(crew, as_json, _format_crew(crew))
+            if crew["endedAt"] is not None:
+                return
 
 
-def sleeper(me: Member) -> None:
-    """Takes a task, and is never heard of again."""
-    me.pause(2.5, 3.0)
-    while me.goes_on and _next_task(me) is None:
-        me.pause(0.5, 1.0)
+@command(app, "pause")
+def pause_crew(settings: Settings, name: Name, as_json: AsJson = False) -> None:
+    """Pause a crew: each agent ends its turn, and none begins another."""
+    _steer(settings, "crew_pause", name, as_json, f"{name} pauses when its agents end their turns")
 
 
-def crasher(me: Member) -> None:
-    """Says hello, and ends without a word."""
-    me.call("mcp__agent__get_status")
-    sys.exit(3)
+@command(app, "stop")
+def stop_crew(settings: Settings, name: Name, as_json: AsJson = False) -> None:
+    """Stop a crew. Worktrees with uncommitted work stay in place."""
+    folder = crew_main.get_worktree_folder(settings, name)
+    where = f"Unfinished work stays in {folder}\n" if folder.is_dir() else ""
+    _steer(settings, "crew_stop", name, as_json, f"{name} stops\n{where}Continue: shopfloor crew resume {name}")
 
 
-def _next_task(me: Member) -> str | None:
-    """What it has in hand, sent back to it perhaps, or else the next one that is ready."""
-    held = (me.call("mcp__agent__get_status") or {}).get("currentTaskId")
-    if held is None:
-        held = ((me.call("mcp__task__claim") or {}).get("task") or {}).get("id")
-    return held
+@command(app, "approve")
+def approve_plan(
+    settings: Settings,
+    name: Name,
+    reject: Annotated[bool, typer.Option("--reject", help="Reject the plan and stop the crew.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Approve the plan of a crew, with the acceptance commands that its tasks propose."""
+    with open_shopfloor(settings) as shopfloor:
+        crew = call_desk(shopfloor, "crew_approve_plan", crew=name, approve=not reject)
+    print_result(crew, as_json, f"{name}: the plan is {'rejected' if reject else 'approved'}")
 
 
-def _read_mail(me: Member, seconds: int) -> None:
-    """Wait for mail, and read what came."""
-    came = me.call("mcp__mail__wait", timeoutSeconds=int(max(1, min(seconds, me.ends - time.monotonic())))) or {}
-    for mail in came.get("mails", []):
-        me.call("mcp__mail__read", mailId=mail["id"])
-    me.pause(0.3, 0.8)
+@command(app, "scale")
+def scale_crew(
+    settings: Settings,
+    name: Name,
+    workers: Annotated[int, typer.Argument(min=0, max=64, help="Number of workers.")],
+    as_json: AsJson = False,
+) -> None:
+    """Change the number of workers of a crew."""
+    with open_shopfloor(settings) as shopfloor:
+        crew = call_desk(shopfloor, "crew_scale", crew=name, workers=workers)
+    print_result(crew, as_json, f"{name} has {workers} workers")
 
 
-def _work_on(me: Member, task: str) -> None:
-    me.call("mcp__agent__get_task")
-    me.call("context_search", query=me.chance.choice(["price with tax", "total", "how are carts priced?"]))
-    me.call("read_file", path=me.chance.choice(list(FILES)))
-    if FOUND and me.chance.random() < 0.3:
-        type, content = me.chance.choice(FOUND)
-        me.call("record_discovery", type=type, content=content, files=["src/prices.py"])
-    for _ in range(me.chance.randint(1, 3)):
-        me.pause(5.0, 9.0)
-        if me.chance.random() < 0.6:
-            title, body = me.chance.choice(DECISIONS)
-            me.call("mcp__system__log_decision", title=title, body=body)
-        if me.chance.random() < 0.4:
-            me.call("mcp__task__add_comment", taskId=task, body=me.chance.choice(COMMENTS))
-        if me.chance.random() < 0.1:
-            me.call("mcp__task__update_status", state="DONE")  # a mistake, refused and in the log
+@command(app, "merge")
+def merge_crew(settings: Settings, name: Name, as_json: AsJson = False) -> None:
+    """Merge the verified work of a crew into the branch of the project."""
+    with open_shopfloor(settings) as shopfloor:
+        merged = call_desk(shopfloor, "crew_merge_branch", crew=name)
+    print_result(merged, as_json, crew_main.describe_merge(merged))
 
 
-def user(me: Member) -> None:
-    """A person with a list."""
-    for title in ("Read what the crew decided", "Answer the question about payment", "Order coffee"):
-        added = me.call("add_task", title=title) or {}
-        me.pause(0.5, 1.0)
-    me.call("complete_task", task_id=added.get("task", {}).get("id"))
+def _steer(settings: Settings, tool: str, name: str, as_json: bool, text: str) -> None:
+    with open_shopfloor(settings) as shopfloor:
+        crew = call_desk(shopfloor, tool, crew=name)
+    print_result(crew, as_json, text)
 
 
-ROLES: dict[str, Callable[[Member], None]] = {
-    "supervisor": supervisor,
-    "orchestrator": orchestrator,
-    "worker": worker,
-    "sleeper": sleeper,
-    "crasher": crasher,
-    "user": user,
-}
+def _budgets(
+    prefix: str, time: str | None, iterations: int | None, tokens: int | None, cost: float | None
+) -> dict[str, Any]:
+    given = {"time": time, "iterations": iterations, "tokens": tokens, "cost": cost}
+    return {f"{prefix}{name}": value for name, value in given.items()}
 
 
-def main() -> None:
-    """Play one role until its time is up."""
-    role, url, name, seconds = sys.argv[1:]
-    ROLES[role](Member(url, name, float(seconds)))
+def _drop_missing(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
 
 
-if __name__ == "__main__":
-    main()
+def _without_times(crew: dict[str, Any]) -> dict[str, Any]:
+    """Return a crew without what changes every second: that alone is no reason to print it again."""
+    workers = [{**worker, "elapsed": None} for worker in crew["workers"]]
+    return {**crew, "elapsed": None, "workers": workers}
+
+
+def _format_amounts(amounts: dict[str, Any]) -> str:
+    """Format what a crew has used, or has left."""
+    texts: dict[str, Callable[[Any], str]] = {
+        "elapsed": format_duration,
+        "time": format_duration,
+        "cost": lambda cost: f"cost {cost:.2f}",
+    }
+    return ", ".join(texts[name](amount) if name in texts else f"{amount} {name}" for name, amount in amounts.items())
+
+
+def _format_crew(crew: dict[str, Any]) -> str:
+    """Format a crew for a terminal of 80 columns."""
+    states = sorted(crew["taskCounts"].items())
+    counts = ", ".join(f"{count} {state.lower().replace('_', ' ')}" for state, count in states)
+    head = [f"{crew['crew']}: {crew['status']}, {crew['epicId']}, {counts or 'no tasks'}", f"branch {crew['branch']}"]
+    head.append(f"used: {_format_amounts({name: crew[name] for name in ('elapsed', 'tokens', 'cost')})}")
+    if crew["remaining"]:
+        head.append(f"left: {_format_amounts(crew['remaining'])}")
+    if crew["phase"] == "approval" and crew["driven"]:
+        head.append(f"the plan waits for a person: shopfloor crew approve {crew['crew']} [--reject]")
+    if crew["reason"]:
+        head.append(crew["reason"])
+    head += [f"{worker['agentId']} waits {worker['waiting']}" for worker in crew["workers"] if worker["waiting"]]
+    workers = [
+        {
+            "worker": worker["agentId"],
+            "state": worker["status"],
+            "task": worker["task"],
+            "turn": None if worker["iteration"] is None else worker["iteration"] + 1,
+            "seconds": worker["elapsed"] if worker["run"] else None,
+            "tokens": worker["tokens"],
+            "cost": f"{worker['cost']:.2f}",
+        }
+        for worker in crew["workers"]
+    ]
+    merges = {merge["task"]: merge["state"] for merge in crew["merges"]}
+    tasks = [
+        {
+            "task": task["id"],
+            "state": task["state"].lower().replace("_", " "),
+            "merge": merges.get(task["id"]),
+            "worker": task["assigneeId"],
+            "title": task["title"],
+        }
+        for task in crew["tasks"]
+    ]
+    parts = [
+        "\n".join(head),
+        format_table(workers, "No agent has started yet.", optional=("cost", "tokens", "seconds")),
+    ]
+    parts.append(format_table(tasks, "There are no tasks yet.", optional=("worker",)))
+    return "\n\n".join(parts)

@@ -1,168 +1,272 @@
-"""shopfloor status, log, link, desk, watch: the desk in a terminal."""
+"""shopfloor status, log, link, desk"""
 
 from __future__ import annotations
 
 import json
+import re
+import sys
 import time
-from typing import Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shopfloor.cli.options import EVERY, AsJson, Follow, again, ask, command, doors, opened, printable, show, table
+from shopfloor.cli.options import (
+    POLL_SECONDS,
+    AsJson,
+    Follow,
+    call_desk,
+    command,
+    create_app,
+    open_shopfloor,
+    poll_changes,
+)
+from shopfloor.cli.output import (
+    format_age,
+    format_count,
+    format_duration,
+    format_table,
+    paint,
+    paint_state,
+    print_result,
+    shorten,
+    shorten_line,
+    to_printable,
+    to_printable_lines,
+)
 from shopfloor.errors import InvalidInput
 from shopfloor.settings import Settings
 
-Many = Annotated[int, typer.Option("--limit", "-n", help="How many rows.", min=1, max=200)]
+if TYPE_CHECKING:
+    from shopfloor.serving import Shopfloor
+
+ROLES = ("none", "viewer", "editor")
+
+Many = Annotated[int, typer.Option("--limit", "-n", help="Number of rows.", min=1, max=200)]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    command(app, "status")(status)
-    command(app, "log")(log)
-    command(app, "link")(link)
-    command(app, "desk")(desk)
-    command(app, "watch")(watch)
+# The task says enough on a narrow terminal.
+_EPIC_PART = re.compile(r"(?<=\d) · epic-\d+")
+
+app = create_app()
 
 
-def status(settings: Settings, as_json: AsJson = False, follow: Follow = False) -> None:
-    """Show who works on what, what is stuck, and what waits for a person."""
-    with opened(settings) as shopfloor:
-        for seen in again(follow, lambda: ask(shopfloor, "floor_overview")):
-            show(seen, as_json, _status(seen))
+@command(app, "status", read_only=True)
+def show_status(settings: Settings, as_json: AsJson = False, follow: Follow = False) -> None:
+    """Show agents, runs and what waits for a person, problems first."""
+    with open_shopfloor(settings) as shopfloor:
+        for seen in poll_changes(follow, lambda: call_desk(shopfloor, "floor_overview")):
+            print_result(seen, as_json, _format_status(seen))
 
 
-def log(
+@command(app, "log", read_only=True)
+def show_log(
     settings: Settings,
-    reference: Annotated[str | None, typer.Argument(help="One call, by its reference.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Only of this agent, or user:NAME.")] = None,
-    tool: Annotated[str | None, typer.Option(help="Only of this tool.")] = None,
-    outcome: Annotated[str | None, typer.Option(help="ok, error, decision, open, limited, or a code.")] = None,
-    task: Annotated[int | None, typer.Option(help="Only about this task.")] = None,
-    since: Annotated[str | None, typer.Option(help="Not before this time.")] = None,
-    until: Annotated[str | None, typer.Option(help="Before this time.")] = None,
-    text: Annotated[str | None, typer.Option(help="Anywhere in a call.")] = None,
+    reference: Annotated[
+        str | None,
+        typer.Argument(help="Reference of a call, such as ref-1a2b3c4d; or verify, to check the seals of the log."),
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="Show only calls of this agent, or of user:NAME or run:NAME.")
+    ] = None,
+    tool: Annotated[str | None, typer.Option(help="Show only calls of this tool.")] = None,
+    outcome: Annotated[
+        str | None, typer.Option(help="Show only ok, error, decision, open, limited, or an error code.")
+    ] = None,
+    task: Annotated[int | None, typer.Option(help="Show only calls about this task.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Show only calls since this time, such as 1h, yesterday or 2026-03-01.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Show only calls before this time, such as 10m or 09:30.")] = None,
+    text: Annotated[str | None, typer.Option(help="Show only calls that contain this text.")] = None,
+    anchor: Annotated[
+        str | None, typer.Option(help="With verify: NUMBER:DIGEST of a seal that you have kept elsewhere.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Include calls of commands, pages and runners.")] = False,
     limit: Many = 30,
     follow: Follow = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the decision log, newest last; with a REFERENCE, one call with all that followed."""
-    sought = {"agent": agent, "tool": tool, "outcome": outcome, "task": task, "since": since, "until": until,
-              "text": text, "limit": limit}  # fmt: skip
-    with opened(settings) as shopfloor:
+    """Show the calls of agents and their decisions, newest last.
+
+    With a reference, show one call with input, response, duration, retries and consequences. With verify, check the
+    seals, name rows that were changed, removed or added, and exit with 1 if there are any. --json prints one line per
+    call.
+    """
+    sought: dict[str, Any] = {
+        "agent": agent,
+        "tool": tool,
+        "outcome": outcome,
+        "task": task,
+        "since": since,
+        "until": until,
+        "text": text,
+        "desk": everything,
+        "limit": limit,
+    }
+    with open_shopfloor(settings) as shopfloor:
+        if reference == "verify":
+            _verify_log(shopfloor, anchor, as_json)
+            return
         if reference is not None:
-            call = ask(shopfloor, "log_call", reference=reference)
-            show(call, as_json, _opened_call(call))
-        else:
-            _log(shopfloor, sought, follow, as_json)
+            call = call_desk(shopfloor, "log_call", reference=reference)
+            print_result(call, as_json, _format_call(call))
+            return
+        calls = call_desk(shopfloor, "log_search", **sought)["calls"][::-1]
+        if as_json:
+            for call in calls:
+                print(json.dumps(call, ensure_ascii=False), flush=True)
+        elif calls:
+            print(_format_entries(calls), flush=True)
+        elif not follow:
+            print(_describe_no_calls(everything))
+        if follow:
+            _follow_log(shopfloor, sought, calls[-1]["id"] if calls else 0, as_json)
 
 
-def link(settings: Settings, user: Annotated[str | None, typer.Option("--user", help="For this user.")] = None) -> None:
-    """Print a one-time link to the pages: for the operator, or for a user."""
-    key = doors().link(settings, user)
-    with opened(settings) as shopfloor:
-        seen = ask(shopfloor, "floor_overview")
-    served = next((each["url"] for each in seen["processes"] if each["kind"] == "serve" and each["url"]), None)
-    print(f"{served or f'http://{settings.host}:{settings.port}'}/enter?key={key}")
-
-
-def desk(
+@command(app, "link")
+def create_link(
     settings: Settings,
-    user: Annotated[str, typer.Argument(help="The user.")],
-    right: Annotated[str, typer.Argument(help="reader looks, helper also answers and moves, none does neither.")],
+    user: Annotated[str | None, typer.Option("--user", help="User to sign in; by default the operator.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give a user a place at the desk, or take it away."""
-    if right not in ("none", "reader", "helper"):
-        raise InvalidInput(f"'{right}' is not a right; write none, reader or helper", field="right")
-    with opened(settings) as shopfloor:
-        answer = ask(shopfloor, "key_seat", name=user, desk=right)
-    show(answer, as_json, f"{user} has the right '{right}' at the desk")
+    """Print a sign-in link to the pages. It can be used once, within 10 minutes."""
+    with open_shopfloor(settings) as shopfloor:
+        created = call_desk(shopfloor, "link_create", user=user)
+    server = created["serverUrl"] or f"http://{settings.host}:{settings.port}"
+    url = f"{server}/enter?token={created['token']}"
+    print_result({"url": url, "expiresAt": created["expiresAt"]}, as_json, url)
+    if created["serverUrl"] is None:
+        # On standard error: scripts open what is printed.
+        print("No server of this project is running. Start it first: shopfloor serve", file=sys.stderr)
 
 
-def watch(settings: Settings) -> None:
-    """Watch floor, inbox and loops full-screen; answer, pause and send messages by key."""
-    from shopfloor.cli import screen  # noqa: PLC0415 - a terminal program that no other command needs
+@command(app, "desk")
+def set_desk_role(
+    settings: Settings,
+    user: Annotated[str, typer.Argument(help="Name of the user.")],
+    role: Annotated[str, typer.Argument(help="viewer (read only), editor (may also answer and move tasks) or none.")],
+    as_json: AsJson = False,
+) -> None:
+    """Set the desk role of a user."""
+    if role not in ROLES:
+        raise InvalidInput(f"Unknown desk role '{role}'; expected one of {', '.join(ROLES)}", field="role")
+    with open_shopfloor(settings) as shopfloor:
+        answer = call_desk(shopfloor, "user_set_role", name=user, role=role)
+    print_result(answer, as_json, f"{user} has the desk role '{role}'")
 
-    with opened(settings) as shopfloor:
-        screen.Watch(lambda tool, given: ask(shopfloor, tool, **given)).run()
 
-
-def _log(shopfloor: Any, sought: dict[str, Any], follow: bool, as_json: bool) -> None:
-    calls = ask(shopfloor, "log_search", **sought)["calls"][::-1]
-    if not calls and not follow:
-        show([], as_json, "No call fits. Every call is logged: make one, or run shopfloor demo.")
-    for call in calls:
-        _line(call, as_json)
-    newest = calls[-1]["id"] if calls else 0
-    while follow:
+def _follow_log(shopfloor: Any, sought: dict[str, Any], newest: int, as_json: bool) -> None:
+    """Print entries after that row as they come, until Ctrl-C."""
+    while True:
         try:
-            time.sleep(EVERY)
+            time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
             return
-        fresh = _since(shopfloor, sought, newest)
-        for call in fresh[::-1]:
-            _line(call, as_json)
+        for call in _list_since(shopfloor, sought, newest)[::-1]:
+            _print_new_entry(call, as_json)
             newest = call["id"]
 
 
-def _since(shopfloor: Any, sought: dict[str, Any], newest: int) -> list[dict[str, Any]]:
-    """What has come since that row, however much it is; newest first."""
+def _list_since(shopfloor: Any, sought: dict[str, Any], newest: int) -> list[dict[str, Any]]:
+    """Return all entries after that row, newest first."""
     fresh: list[dict[str, Any]] = []
     cursor = None
     while True:
-        page = ask(shopfloor, "log_search", **{**sought, "limit": 200, "cursor": cursor})
+        page = call_desk(shopfloor, "log_search", **{**sought, "limit": 200, "cursor": cursor})
         fresh += [call for call in page["calls"] if call["id"] > newest]
         cursor = page.get("nextCursor")
+        # With a filter a page may be empty although there are more rows, so the search itself says how far it got.
         if cursor is None or page["searchedTo"] <= newest:
             return fresh
 
 
-def _line(call: dict[str, Any], as_json: bool) -> None:
-    took = "" if call["ms"] is None else f"{call['ms']:.1f} ms"
-    who = call["agent"].partition(":")[2]
-    text = f"{call['at'][:19].replace('T', ' ')}  {who:<12.12}  {call['tool']:<28.28}  {call['outcome']:<17.17}  {took:>10}  {call['reference']}"
-    note = f"  {printable(call['summary'])[:80]}" if call["kind"] in ("manual", "error") else ""
-    print(json.dumps(call, ensure_ascii=False) if as_json else text + note, flush=True)
-
-
-def _status(seen: dict[str, Any]) -> str:
-    counts = ", ".join(f"{count} {state}" for state, count in seen["counts"].items() if count) or "no agents yet"
-    lines = [
-        f"{seen['waiting']} wait for you · {counts} · {sum(m['calls'] for m in seen['callsPerMinute'][-5:])} calls in 5 min"
+def _format_entries(calls: list[dict[str, Any]]) -> str:
+    # The call that logged a decision says nothing that the decision does not say.
+    decided = {call["reference"] for call in calls if call["outcome"] == "decision"}
+    calls = [call for call in calls if call["outcome"] != "ok" or call["reference"] not in decided]
+    rows = [
+        {
+            "reference": call["reference"],
+            "when": format_age(call["at"]),
+            "who": call["agent"].partition(":")[2],
+            "call": call["tool"].removeprefix("mcp__"),
+            "outcome": call["outcome"],
+            "took": "" if call["ms"] is None else f"{call['ms']:.1f} ms",
+            "summary": _EPIC_PART.sub("", call["summary"] or ""),
+        }
+        for call in calls
     ]
+    # The summary of a call that failed begins with its error, so the outcome can be left out.
+    return format_table(rows, "", optional=("summary", "call", "outcome", "took"))
+
+
+def _print_new_entry(call: dict[str, Any], as_json: bool) -> None:
+    """Print a call that was just made, in one line that fits the terminal."""
+    if as_json:
+        print(json.dumps(call, ensure_ascii=False), flush=True)
+        return
+    clock = datetime.fromisoformat(call["at"]).astimezone().strftime("%H:%M:%S")
+    who, tool = call["agent"].partition(":")[2], call["tool"].removeprefix("mcp__")
+    summary = f"  {to_printable(call['summary'])}" if call["summary"] else ""
+    text = f"{clock}  {shorten(who, 12):<12}  {shorten(tool, 22):<22}  {shorten(call['outcome'], 10):<10}"
+    print(shorten_line(f"{text}  {call['reference']}{summary}"), flush=True)
+
+
+def _describe_no_calls(everything: bool) -> str:
+    return "No matching calls." if everything else "No calls of agents match. Include your own: shopfloor log --all"
+
+
+def _format_status(seen: dict[str, Any]) -> str:
+    counts = ", ".join(f"{count} {state}" for state, count in seen["counts"].items() if count) or "no agents yet"
+    calls = format_count(seen["recentCalls"]["calls"], "call")
+    waiting = f"{seen['waiting']} waiting for you"
+    lines = [f"{paint(waiting, 'bold') if seen['waiting'] else waiting} · {counts} · {calls} in 5 min"]
     agents = [
         {
             "agent": each["id"],
             "state": each["state"],
-            "works on": f"task-{each['task']} {each['taskTitle'] or ''}"[:40] if each["task"] else "-",
-            "last call": each["lastCall"]["tool"].removeprefix("mcp__") if each["lastCall"] else "-",
-            "seen": each["lastActiveAt"][11:19],
+            "works on": f"task-{each['task']} {each['taskTitle'] or ''}" if each["task"] else None,
+            "last call": each["lastCall"]["tool"].removeprefix("mcp__") if each["lastCall"] else None,
+            "seen": format_age(each["lastActiveAt"]),
         }
         for each in seen["agents"]
     ]
-    lines += ["", table(agents, "No agent has come yet: shopfloor agent add NAME --type WORKER")]
+    empty = "Connect an agent: shopfloor connect claude (or codex, opencode, gemini …)"
+    lines += ["", format_table(agents, empty, optional=("works on", "seen", "last call"))]
     if seen["runs"]:
         rows = [
-            {"loop": run["run"], "state": run["state"], "iteration": run["iteration"], "elapsed": f"{run['elapsed']} s"}
+            {
+                "run": run["run"],
+                "state": run["status"],
+                "iteration": run["iteration"],
+                "elapsed": format_duration(run["elapsed"]),
+            }
             for run in seen["runs"]
         ]
-        lines += ["", table(rows, "")]
+        lines += ["", format_table(rows, "", optional=("elapsed",))]
     if seen["deadLetters"]:
-        lines += ["", f"{seen['deadLetters']} dead letters: see the page Metrics"]
+        lines += ["", f"{format_count(seen['deadLetters'], 'dead letter')}: see the page Metrics"]
     return "\n".join(lines)
 
 
-def _opened_call(call: dict[str, Any]) -> str:
-    lines = [f"{call['tool']}  {call['outcome']}  {call['reference']}",
-             f"by {call['agent']}" + (f" (made by {call['by']})" if call["by"] != call["agent"] else ""),
-             f"began {call['startedAt']}, took {call['ms']} ms, {call['retries']} retries", ""]  # fmt: skip
+def _verify_log(shopfloor: Shopfloor, anchor: str | None, as_json: bool) -> None:
+    found = call_desk(shopfloor, "log_verify", anchor=anchor)
+    done = f"{format_count(found['rows'], 'row')} in {format_count(found['seals'], 'seal')} match their digests"
+    lines = found["problems"] or [done]
+    print_result(found, as_json, "\n".join([*lines, f"Last seal: {found['lastSeal'] or 'none yet'}"]))
+    if not found["ok"]:
+        raise typer.Exit(1)
+
+
+def _format_call(call: dict[str, Any]) -> str:
+    retries = format_count(call["retries"], "retry", "retries")
+    lines = [f"{paint(call['tool'], 'bold')}  {paint_state(call['outcome'])}  {call['reference']}",
+             f"by {call['agent']}" + (f" (called by {call['by']})" if call["by"] != call["agent"] else ""),
+             f"started {call['startedAt']} ({format_age(call['startedAt'])}), took {call['ms']} ms, {retries}", ""]  # fmt: skip
     for name in ("input", "answer"):
-        lines += [f"{name}:", _plain_lines(json.dumps(call[name], indent=2, ensure_ascii=False)), ""]
+        lines += [f"{name}:", to_printable_lines(json.dumps(call[name], indent=2, ensure_ascii=False)), ""]
     if call["stack"]:
-        lines += ["inside:", _plain_lines(call["stack"]), ""]
-    lines += [f"followed: {event['name']} {json.dumps(event['data'], ensure_ascii=False)}" for event in call["events"]]
+        lines += ["stack:", to_printable_lines(call["stack"]), ""]
+    lines += [f"event: {event['name']} {json.dumps(event['data'], ensure_ascii=False)}" for event in call["events"]]
     return "\n".join(lines)
-
-
-def _plain_lines(text: str) -> str:
-    return "\n".join(printable(line) for line in text.split("\n"))

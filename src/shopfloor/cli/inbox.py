@@ -6,49 +6,88 @@ from typing import Annotated, Any
 
 import typer
 
-from shopfloor.cli.options import AsJson, Follow, again, ask, command, default, opened, printable, show, table
+from shopfloor.cli.options import (
+    AsJson,
+    Follow,
+    call_desk,
+    command,
+    create_app,
+    default_command,
+    open_shopfloor,
+    poll_changes,
+)
+from shopfloor.cli.output import format_age, format_first_line, format_table, print_result, to_printable
 from shopfloor.errors import InvalidInput, NotFound
 from shopfloor.settings import Settings
 
-app = typer.Typer(
-    help="What waits for a person: mail, questions, what runs ask, and alarms.", invoke_without_command=True
-)
+app = create_app("List what waits for a person, and respond to it.", invoke_without_command=True)
 
 REQUEST = "request-"
 
-Id = Annotated[str, typer.Argument(help="The mail's id, such as mail-12.")]
-AnyId = Annotated[str, typer.Argument(help="The id of a mail, such as mail-12, or of what a run asks: request-3.")]
-Everything = Annotated[bool, typer.Option("--all", help="Also what has been dealt with.")]
+Id = Annotated[str, typer.Argument(help="Id of a mail, such as mail-12.")]
+AnyId = Annotated[
+    str, typer.Argument(help="Id of a mail, such as mail-12, or of a request of a run, such as request-3.")
+]
+Everything = Annotated[bool, typer.Option("--all", help="Include items that are done.")]
 
 
-@default(app)
-def inbox(settings: Settings, everything: Everything = False, as_json: AsJson = False, follow: Follow = False) -> None:
-    """List what waits for a person: what runs ask, then mail, questions and alarms; newest first."""
-    with opened(settings) as shopfloor:
-        for seen in again(follow, lambda: ask(shopfloor, "inbox_waiting", includeDone=everything)):
-            rows = [*(_asked(request) for request in seen["requests"]), *(_row(mail) for mail in seen["mails"])]
+@default_command(app)
+def list_inbox(
+    settings: Settings, everything: Everything = False, as_json: AsJson = False, follow: Follow = False
+) -> None:
+    """List what waits for a person: requests of runs, then mail, questions and alerts, newest first."""
+    with open_shopfloor(settings) as shopfloor:
+        for seen in poll_changes(follow, lambda: call_desk(shopfloor, "inbox_list", includeDone=everything)):
+            rows = [
+                {
+                    "id": f"{REQUEST}{request['request']}",
+                    "from": f"run:{request['run']}",
+                    "wants": "permission" if request["kind"] == "permission" else "answer",
+                    "subject": format_first_line(request["question"]),
+                    "received": format_age(request["createdAt"]),
+                }
+                for request in seen["requests"]
+            ]
+            rows += [_format_mail_row(mail) for mail in seen["mails"]]
+            empty = "No mail yet." if everything else "Nothing is waiting for you."
             more = "\nand more, older ones" if "nextCursor" in seen else ""
-            show(seen, as_json, table(rows, "No mail has come yet." if everything else "Nothing waits for you.") + more)
+            if seen["requests"]:
+                first = seen["requests"][0]
+                options = " | ".join(first["options"]) or "TEXT"
+                more += f"\n\nAnswer: shopfloor inbox answer {REQUEST}{first['request']} {options}"
+            print_result(
+                seen,
+                as_json,
+                format_table(rows, empty, optional=("from", "received")) + more,
+            )
 
 
 @command(app, "read")
-def read(settings: Settings, id: AnyId, as_json: AsJson = False) -> None:
-    """Read one mail and mark it as read, or see what a run asks."""
+def read_item(settings: Settings, id: AnyId, as_json: AsJson = False) -> None:
+    """Show a mail and mark it as read, or show a request of a run."""
     if id.startswith(REQUEST):
-        request = _request(settings, _number(id))
-        show(request, as_json, _question(request))
+        number = _parse_request_id(id)
+        requests = _call_desk_once(settings, "inbox_list", {})["requests"]
+        request = next((each for each in requests if each["request"] == number), None)
+        if request is None:
+            raise NotFound(f"{REQUEST}{number} is not open", hint="List open requests: shopfloor inbox")
+        options = ", ".join(request["options"]) or "any answer"
+        lines = [f"From:    run:{request['run']}", f"Date:    {format_age(request['createdAt'])}"]
+        lines += [f"Answer:  {options}: shopfloor inbox answer {REQUEST}{number} TEXT", ""]
+        lines += [to_printable(line) for line in request["question"].split("\n")]
+        print_result(request, as_json, "\n".join(lines))
         return
-    mail = _call(settings, "inbox_read", {"mailId": id})
-    show(mail, as_json, _letter(mail))
+    mail = _call_desk_once(settings, "inbox_read", {"mailId": id})
+    print_result(mail, as_json, format_mail(mail))
 
 
 @command(app, "reply")
-def reply(
-    settings: Settings, id: Id, body: Annotated[str, typer.Argument(help="What to write.")], as_json: AsJson = False
+def reply_to_mail(
+    settings: Settings, id: Id, body: Annotated[str, typer.Argument(help="Text of the reply.")], as_json: AsJson = False
 ) -> None:
     """Reply to a mail."""
-    answer = _call(settings, "inbox_reply", {"mailId": id, "body": body})
-    show(answer, as_json, f"{answer['mailId']} was sent")
+    answer = _call_desk_once(settings, "inbox_reply", {"mailId": id, "body": body})
+    print_result(answer, as_json, f"{answer['mailId']} was sent")
 
 
 @command(app, "answer")
@@ -58,77 +97,61 @@ def answer(
     text: Annotated[str, typer.Argument(help="The answer.")],
     as_json: AsJson = False,
 ) -> None:
-    """Answer an agent's question, or what a run asks."""
+    """Answer a question of an agent or a request of a run, with one of its options if it has any."""
     if id.startswith(REQUEST):
-        given = _call(settings, "inbox_decide", {"request": _number(id), "answer": text})
+        given = _call_desk_once(settings, "inbox_decide", {"request": _parse_request_id(id), "answer": text})
     else:
-        given = _call(settings, "inbox_answer", {"mailId": id, "answer": text})
-    show(given, as_json, f"{id} is answered")
+        given = _call_desk_once(settings, "inbox_answer", {"mailId": id, "answer": text})
+    print_result(given, as_json, f"{id} is answered")
 
 
 @command(app, "ack")
-def ack(settings: Settings, id: Id, as_json: AsJson = False) -> None:
+def acknowledge_mail(settings: Settings, id: Id, as_json: AsJson = False) -> None:
     """Acknowledge a mail."""
-    acknowledged = _call(settings, "inbox_ack", {"mailId": id})
-    show(acknowledged, as_json, f"{id} is acknowledged")
+    acknowledged = _call_desk_once(settings, "inbox_ack", {"mailId": id})
+    print_result(acknowledged, as_json, f"{id} is acknowledged")
 
 
-def _call(settings: Settings, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    with opened(settings) as shopfloor:
-        return ask(shopfloor, tool, **arguments)
+def _call_desk_once(settings: Settings, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    with open_shopfloor(settings) as shopfloor:
+        return call_desk(shopfloor, tool, **arguments)
 
 
-def _number(id: str) -> int:
+def _parse_request_id(id: str) -> int:
     digits = id.removeprefix(REQUEST)
+    # 18 digits fit into the 64 bits of a column.
     if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
-        raise InvalidInput(f"'{id}' is no request; they look like request-3")
+        raise InvalidInput(f"Expected an id such as request-3, not '{id}'")
     return int(digits)
 
 
-def _asked(request: dict[str, Any]) -> dict[str, Any]:
-    wants = " or ".join(request["options"]) or "answer"
-    subject = request["question"].partition("\n")[0][:60]
-    id = f"{REQUEST}{request['request']}"
-    return {"id": id, "from": f"run:{request['run']}", "wants": wants, "subject": subject, "at": request["createdAt"]}
-
-
-def _request(settings: Settings, number: int) -> dict[str, Any]:
-    requests: list[dict[str, Any]] = _call(settings, "inbox_waiting", {})["requests"]
-    for request in requests:
-        if request["request"] == number:
-            return request
-    raise NotFound(f"{REQUEST}{number} does not wait for an answer", hint="See what does: shopfloor inbox")
-
-
-def _question(request: dict[str, Any]) -> str:
-    options = ", ".join(request["options"]) or "any answer"
-    lines = [f"From:    run:{request['run']}", f"Date:    {request['createdAt']}"]
-    lines.append(f"Answer:  {options}: shopfloor inbox answer {REQUEST}{request['request']} TEXT")
-    return "\n".join([*lines, "", *(printable(line) for line in request["question"].split("\n"))])
-
-
-def _row(mail: dict[str, Any]) -> dict[str, Any]:
+def _format_mail_row(mail: dict[str, Any]) -> dict[str, Any]:
+    wants = "reading" if mail["readAt"] is None else "-"
+    if mail["acknowledgeBefore"] and not mail["actedAt"]:
+        wants = "acknowledgement"
+    if mail.get("question", {}).get("state") == "OPEN":
+        wants = "answer"
     return {
         "id": mail["id"],
         "from": mail["from"],
-        "wants": _wants(mail),
-        "subject": mail["subject"][:60],
-        "at": mail["createdAt"],
+        "wants": wants,
+        "subject": format_first_line(mail["subject"]),
+        "received": format_age(mail["createdAt"]),
     }
 
 
-def _wants(mail: dict[str, Any]) -> str:
-    if mail.get("question", {}).get("state") == "OPEN":
-        return "answer"
-    if mail["acknowledgeBefore"] and not mail["actedAt"]:
-        return "acknowledgement"
-    return "reading" if mail["readAt"] is None else "-"
-
-
-def _letter(mail: dict[str, Any]) -> str:
-    lines = [f"From:    {printable(mail['from'])} ({mail['fromType']})", f"Subject: {printable(mail['subject'])}"]
-    lines.append(f"Date:    {mail['createdAt']}")
+def format_mail(mail: dict[str, Any]) -> str:
+    """Format a mail with its header lines and its body."""
+    lines = [f"From:    {to_printable(mail['from'])} ({mail['fromType']})", f"Subject: {to_printable(mail['subject'])}"]
+    lines.append(f"Date:    {format_age(mail['createdAt'])}")
     if question := mail.get("question"):
-        options = ", ".join(printable(option) for option in question["options"]) or "any answer"
-        lines.append(f"Answer:  {options} (until {question['deadline']}): shopfloor inbox answer {mail['id']} TEXT")
-    return "\n".join([*lines, "", *(printable(line) for line in mail["body"].split("\n"))])
+        options = ", ".join(to_printable(option) for option in question["options"]) or "any answer"
+        if question["state"] == "ANSWERED":
+            place = f"in the client of {question['answeredBy']}"
+            by = place if question["answeredIn"] == "client" else f"by {question['answeredBy']}"
+            lines.append(f"Answer:  {to_printable(question['answer'])} ({by}, {format_age(question['answeredAt'])})")
+        else:
+            lines.append(
+                f"Answer:  {options} ({format_age(question['deadline'])}): shopfloor inbox answer {mail['id']} TEXT"
+            )
+    return "\n".join([*lines, "", *(to_printable(line) for line in mail["body"].split("\n"))])

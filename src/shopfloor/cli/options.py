@@ -1,85 +1,129 @@
-"""Options that every command has, taken from the settings, and how a command finds its floor."""
+"""What every command uses: options taken from the settings, the server in this process, and output."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import json
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from types import ModuleType
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shopfloor.cli.help import PROJECT_OPTIONS, Command, Group
+from shopfloor.cli.lazy_group import HELP_OPTIONS
 from shopfloor.errors import BadSettings
 from shopfloor.settings import Settings
 
 if TYPE_CHECKING:
     from shopfloor.serving import Shopfloor
+    from shopfloor.toolkit import ReportProgress
 
-WHERE = ("project", "data", "database", "workspace")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on showing what is new, until Ctrl-C.")]
-EVERY = 0.5
-"""Seconds between two looks of whoever follows."""
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue with new entries until Ctrl-C.")]
+# Seconds between two polls of a command that follows.
+POLL_SECONDS = 0.5
+
+
+def create_app(help: str | None = None, *, invoke_without_command: bool = False) -> typer.Typer:
+    """Return a group of commands, or with no help text a holder of single commands."""
+    return typer.Typer(
+        cls=Group,
+        help=help,
+        no_args_is_help=not invoke_without_command,
+        invoke_without_command=invoke_without_command,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings=HELP_OPTIONS,
+    )
 
 
 def command(
-    app: typer.Typer, name: str, *flags: str, **facts: Any
+    app: typer.Typer, name: str, *flags: str, read_only: bool = False, **facts: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a command whose first parameter is the settings: made from flags, environment and config file."""
+    """Register a command whose first parameter is the settings, built from flags, environment and config file.
+
+    A `read_only` command leaves no data folder behind where there is none.
+    """
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
-        app.command(name, **facts)(with_settings(run, *flags))
+        app.command(name, cls=Command, **facts)(with_settings(run, *flags, read_only=read_only))
         return run
 
     return register
 
 
-def default(app: typer.Typer) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register what a group of commands does when none of them is named."""
+def default_command(app: typer.Typer) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register what a group does when no command of it is named: it lists something, and changes nothing."""
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
-        alone = with_settings(run)
+        with_options = with_settings(run, read_only=True)
 
-        def unless_named(context: typer.Context, **given: Any) -> Any:
-            return None if context.invoked_subcommand else alone(**given)
+        def run_unless_named(context: typer.Context, **given: Any) -> Any:
+            return None if context.invoked_subcommand else with_options(**given)
 
-        parameters = list(inspect.signature(alone).parameters.values())
+        parameters = list(inspect.signature(with_options).parameters.values())
         here = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-        unless_named.__signature__ = inspect.Signature([here, *parameters])  # type: ignore[attr-defined]
-        unless_named.__annotations__ = {p.name: p.annotation for p in [here, *parameters]}
-        unless_named.__doc__ = run.__doc__
-        app.callback()(unless_named)
+        run_unless_named.__signature__ = inspect.Signature([here, *parameters])  # type: ignore[attr-defined]
+        run_unless_named.__annotations__ = {p.name: p.annotation for p in [here, *parameters]}
+        run_unless_named.__doc__ = run.__doc__
+        app.callback()(run_unless_named)
         return run
 
     return register
 
 
-def with_settings(run: Callable[..., Any], *flags: str) -> Callable[..., Any]:
-    """The function with options in the place of its first parameter, the settings."""
-    wanted = (*WHERE, *flags)
+def with_settings(run: Callable[..., Any], *flags: str, read_only: bool = False) -> Callable[..., Any]:
+    """Return the function with options in place of its first parameter, the settings."""
+    wanted = (*PROJECT_OPTIONS, *flags)
 
     @functools.wraps(run)
-    def called(**given: Any) -> Any:
+    def run_with_settings(**given: Any) -> Any:
         flags = {flag: given.pop(flag) for flag in wanted}
         settings = Settings(**{flag: value for flag, value in flags.items() if value is not None})
+        # A mistyped --project would silently create an empty project. It is checked here and not in the settings: a
+        # host program may name a folder that does not exist yet.
         if not settings.project.is_dir():
             raise BadSettings(
-                f"project: there is no folder {settings.project}; name the one that agents work on, or make it first"
+                f"project: folder {settings.project} not found; name the folder that agents work on, or create it first"
             )
-        return run(settings, **given)
+        if not read_only:
+            return run(settings, **given)
+        with spare_data_folder(settings) as spared:
+            return run(spared, **given)
 
     signature = inspect.signature(run, eval_str=True)
     own = list(signature.parameters.values())[1:]
-    called.__signature__ = signature.replace(parameters=[*own, *map(_option, wanted)])  # type: ignore[attr-defined]
-    called.__annotations__ = {p.name: p.annotation for p in [*own, *map(_option, wanted)]}
-    return called
+    # Typer reads signature and annotations to build the options, so both say what the wrapper takes.
+    run_with_settings.__signature__ = signature.replace(parameters=[*own, *map(_build_option, wanted)])  # type: ignore[attr-defined]
+    run_with_settings.__annotations__ = {p.name: p.annotation for p in [*own, *map(_build_option, wanted)]}
+    return run_with_settings
 
 
-def _option(name: str) -> inspect.Parameter:
+@contextmanager
+def spare_data_folder(settings: Settings) -> Iterator[Settings]:
+    """Yield the settings, with a temporary data folder where there is none: a command that only reads creates none."""
+    database = settings.database.removeprefix("sqlite://")
+    if database != settings.database and database and not Path(database).exists():
+        raise BadSettings(f"database: file {database} not found")
+    data = settings.data
+    # A path through a file is left to the command, which reports it.
+    if data.exists() or not next(each for each in data.parents if each.exists()).is_dir():
+        yield settings
+        return
+    if sys.stderr.isatty():
+        print(f"There is no data folder at {data} yet: shopfloor init, or name a --project", file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix="shopfloor-") as empty:
+        yield settings.model_copy(update={"data": Path(empty)})
+
+
+def _build_option(name: str) -> inspect.Parameter:
     field = Settings.model_fields[name]
     kind = int if field.annotation is int else str
     option = typer.Option(f"--{name.replace('_', '-')}", help=field.description, show_default=False)
@@ -88,83 +132,55 @@ def _option(name: str) -> inspect.Parameter:
     )
 
 
-def opened(settings: Settings) -> AbstractContextManager[Shopfloor]:
-    """The floor, opened in this process; a server may run beside it."""
-    floor: AbstractContextManager[Shopfloor] = whole().opened(settings)
-    return floor
+@contextmanager
+def open_shopfloor(settings: Settings) -> Iterator[Shopfloor]:
+    """Open the project in this process, without background work. A server may run at the same time."""
+    from shopfloor.serving import Shopfloor  # noqa: PLC0415 - loading the engine takes longer than showing help
+
+    shopfloor = Shopfloor(settings, kind="cli")
+    try:
+        yield shopfloor
+    finally:
+        shopfloor.close()
 
 
-def ask(shopfloor: Shopfloor, tool: str, /, **given: Any) -> dict[str, Any]:
-    """The answer of a tool of the desk; a refusal is raised."""
-    answer = shopfloor.answer(
-        "desk", tool, {name: value for name, value in given.items() if value is not None}, door="cli"
-    )
-    if answer.error is not None:
-        raise answer.error
-    body: dict[str, Any] = answer.body
-    return body
+def call_desk(
+    shopfloor: Shopfloor, tool: str, /, *, progress: ReportProgress | None = None, **given: Any
+) -> dict[str, Any]:
+    """Call a desk tool as the operator and return its response; raise its error."""
+    # An option that is not given is None. Tools distinguish an absent argument from an empty one.
+    input = {name: value for name, value in given.items() if value is not None}
+    token = shopfloor.settings.operator_token
+    return shopfloor.engine.call_desk(tool, input, "cli", progress, token=token, attended=sys.stdin.isatty())
 
 
-def again(follow: bool, look: Callable[[], Any]) -> Iterator[Any]:
-    """What there is to see; when following, again whenever it is different."""
+def list_desk(shopfloor: Shopfloor, tool: str, key: str, **given: Any) -> Iterator[dict[str, Any]]:
+    """Yield the items of all pages of a desk tool that lists."""
+    cursor: str | None = None
+    while True:
+        page = call_desk(shopfloor, tool, **given, limit=200, cursor=cursor)
+        yield from page[key]
+        cursor = page.get("nextCursor")
+        if cursor is None:
+            return
+
+
+def poll_changes(
+    follow: bool, read: Callable[[], Any], select: Callable[[Any], Any] = lambda value: value
+) -> Iterator[Any]:
+    """Yield what `read` returns; with `follow`, again whenever what `select` takes of it has changed."""
     last = None
     while True:
-        seen = look()
-        told = json.dumps(seen, sort_keys=True)
-        if told != last:
+        value = read()
+        text = json.dumps(select(value), sort_keys=True)
+        if text != last:
             if last is not None:
                 print()
-            yield seen
-        last = told
+            yield value
+        last = text
         if not follow:
             return
         try:
-            time.sleep(EVERY)
+            time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
             return
-
-
-def whole() -> ModuleType:
-    """Everything that takes a floor; loaded when a command runs."""
-    from shopfloor.cli import floor  # noqa: PLC0415 - too much to load for --help
-
-    return floor
-
-
-def streams() -> ModuleType:
-    """What serves the standard streams."""
-    from shopfloor.cli import streams  # noqa: PLC0415 - too much to load for any other command
-
-    return streams
-
-
-def doors() -> ModuleType:
-    """The commands that serve."""
-    from shopfloor.cli import doors  # noqa: PLC0415 - too much to load for any other command
-
-    return doors
-
-
-def show(value: Any, as_json: bool, text: str) -> None:
-    """Print a value as JSON, or as text for people."""
-    print(json.dumps(value, ensure_ascii=False) if as_json else text)
-
-
-def table(rows: list[dict[str, Any]], empty: str) -> str:
-    """Rows in columns, or a sentence that says what to do first."""
-    if not rows:
-        return empty
-    cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
-    )
-
-
-def printable(text: str) -> str:
-    """Text that somebody else wrote, without anything that could steer the terminal."""
-    return "".join(char if char.isprintable() or char == "\t" else "�" for char in text)
-
-
-def _cell(value: Any) -> str:
-    return printable("-" if value is None else str(value))

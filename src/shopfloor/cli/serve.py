@@ -1,29 +1,50 @@
-"""shopfloor serve, shopfloor stdio"""
+"""shopfloor serve"""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from shopfloor.cli.options import command, doors, streams
+from shopfloor.cli.options import command, create_app
+from shopfloor.engine import Engine
+from shopfloor.gateways import logs
 from shopfloor.settings import Settings
+from shopfloor.transports import server
 
-As = Annotated[str | None, typer.Option("--as", help="The agent or user to act as; by default local.")]
-Toolsets = Annotated[str | None, typer.Option("--toolset", help="Only these toolsets, separated by commas.")]
+app = create_app()
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands that serve."""
+@command(app, "serve", "host", "port", "workers", "profile", "log", "log_level")
+def serve(settings: Settings) -> None:
+    """Start the server: MCP at /mcp and /mcp/<toolset>, plain calls at /mcp/execute, and the pages.
 
-    @command(app, "serve", "host", "port", "profile", "log", "log_level")
-    def serve(settings: Settings) -> None:
-        """Serve this project's floor over HTTP until a signal."""
-        doors().serve(settings)
+    It prints `shopfloor is ready at URL` once it is listening, and stops on SIGTERM or SIGINT.
+    """
 
-    @command(app, "stdio", "log", "log_level")
-    def stdio(settings: Settings, toolset: Toolsets = None, caller: As = None) -> None:
-        """Serve MCP over standard input and output, for a client that starts this command itself."""
-        if toolset:
-            settings = Settings(**settings.model_dump(exclude_unset=True) | {"profile": toolset})
-        streams().serve(settings, caller)
+    def start_logging() -> None:
+        logs.configure_logging(settings.log, settings.log_level)
+
+    if settings.workers > 1:
+        # It starts a thread, so each worker has to do it for itself.
+        server.serve_workers(settings, start_logging, _announce)
+        return
+    start_logging()
+    server.serve(settings, _announce)
+
+
+def _announce(engine: Engine, url: str) -> None:
+    callers = (
+        "need a token"
+        if engine.identity.needs_credential()
+        else "on this machine need no token, until the first one is issued"
+    )
+    link = engine.call_desk("link_create", {}, "cli")
+    reached_at = engine.settings.public_url or url
+    print(
+        f"shopfloor is ready at {url}\n"
+        f"  project  {engine.settings.project}\n"
+        f"  data     {engine.settings.data}\n"
+        f"  pages    {reached_at}/enter?token={link['token']}\n"
+        "           (single use, 10 min; a new link: shopfloor link)\n"
+        f"  MCP      {reached_at}/mcp\n"
+        "           (connect a client: shopfloor connect claude)\n"
+        f"  callers  {callers}",
+        flush=True,
+    )

@@ -6,38 +6,52 @@ from typing import Annotated, Any
 
 import typer
 
-from shopfloor.cli.options import AsJson, command, opened, show, table
+from shopfloor.cli.options import AsJson, command, create_app, open_shopfloor
+from shopfloor.cli.output import format_age, format_table, print_result, to_printable
 from shopfloor.settings import Settings
 
-app = typer.Typer(help="Todo lists: one user's own list.", no_args_is_help=True)
+app = create_app("Manage the todo list of a user.")
 
-As = Annotated[str | None, typer.Option("--as", help="Whose list; by default that of local.")]
-Number = Annotated[int, typer.Argument(help="The task's id.")]
-Description = Annotated[str | None, typer.Option("--description", help="More words on it.")]
-Priority = Annotated[int | None, typer.Option("--priority", help="0 critical to 4 backlog; 2 unless said otherwise.")]
-Due = Annotated[str | None, typer.Option("--due", help="When it is due: 2026-03-01T09:00, with an offset or --zone.")]
-Zone = Annotated[str | None, typer.Option("--zone", help="The zone that --due is meant in, like Europe/Berlin.")]
-Filter = Annotated[str, typer.Option("--filter", help="all, active or completed.")]
+As = Annotated[str | None, typer.Option("--as", help="User whose list it is; by default local.")]
+Number = Annotated[int, typer.Argument(help="Id of the task.")]
+Description = Annotated[str | None, typer.Option("--description", help="Description.")]
+Priority = Annotated[
+    int | None, typer.Option("--priority", help="Priority, from 0 (critical) to 4 (backlog); 2 for a new task.")
+]
+Due = Annotated[str | None, typer.Option("--due", help="Due date, such as 2026-03-01T09:00, with an offset or --zone.")]
+Zone = Annotated[str | None, typer.Option("--zone", help="Time zone of --due, such as Europe/Berlin.")]
+Filter = Annotated[str, typer.Option("--filter", help="Show all, active or completed tasks.")]
 
 
-@command(app, "list")
+@command(app, "list", read_only=True)
 def list_tasks(settings: Settings, filter: Filter = "all", caller: As = None, as_json: AsJson = False) -> None:
     """List the tasks, newest first."""
     rows: list[dict[str, Any]] = []
-    more: dict[str, Any] = {}
-    while not rows or "cursor" in more:
-        answer = _call(settings, "show_list", caller, filter=filter, **more)
+    cursor = None
+    while True:
+        answer = _call_list_tool(settings, "show_list", caller, filter=filter, cursor=cursor)
         rows += answer["tasks"]
-        more = {"cursor": answer["nextCursor"]} if "nextCursor" in answer else {}
-        if not more:
+        cursor = answer.get("nextCursor")
+        if cursor is None:
             break
-    show(rows, as_json, table([_line(row) for row in rows], "Nothing here yet: shopfloor todo add TITLE"))
+    lines = [
+        {
+            "id": row["id"],
+            "state": "done" if row["completed"] else "open",
+            "priority": row["priority"],
+            "due": None if row["dueAt"] is None else format_age(row["dueAt"]),
+            "title": row["title"],
+        }
+        for row in rows
+    ]
+    empty = f"Nothing here yet: shopfloor todo add TITLE{_format_as(caller)}"
+    print_result(rows, as_json, format_table(lines, empty, optional=("due", "priority")))
 
 
 @command(app, "add")
-def add(
+def add_task(
     settings: Settings,
-    title: Annotated[str, typer.Argument(help="What there is to do.")],
+    title: Annotated[str, typer.Argument(help="Title.")],
     description: Description = None,
     priority: Priority = None,
     due: Due = None,
@@ -45,16 +59,16 @@ def add(
     caller: As = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put a task on the list."""
+    """Add a task."""
     given = {"title": title, "description": description, "priority": priority, "dueAt": due, "dueZone": zone}
-    _tell(_call(settings, "add", caller, **given), as_json, "is on the list")
+    _print_task(_call_list_tool(settings, "add", caller, **given), as_json, "added")
 
 
 @command(app, "change")
-def change(
+def change_task(
     settings: Settings,
     number: Number,
-    title: Annotated[str | None, typer.Option("--title", help="Other words for it.")] = None,
+    title: Annotated[str | None, typer.Option("--title", help="New title.")] = None,
     description: Description = None,
     priority: Priority = None,
     due: Due = None,
@@ -62,49 +76,53 @@ def change(
     caller: As = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change what is given; an empty --due takes the date away."""
+    """Change a task. An empty --due removes the due date."""
     given = {"title": title, "description": description, "priority": priority, "dueAt": due, "dueZone": zone}
-    _tell(_call(settings, "change", caller, taskId=number, **given), as_json, "is changed")
+    _print_task(_call_list_tool(settings, "change", caller, taskId=number, **given), as_json, "changed")
 
 
 @command(app, "done")
-def done(settings: Settings, number: Number, caller: As = None, as_json: AsJson = False) -> None:
-    """Tick a task off."""
-    _tell(_call(settings, "complete", caller, taskId=number), as_json, "is done")
+def complete_task(settings: Settings, number: Number, caller: As = None, as_json: AsJson = False) -> None:
+    """Complete a task."""
+    _print_task(_call_list_tool(settings, "complete", caller, taskId=number), as_json, "completed")
 
 
 @command(app, "reopen")
-def reopen(settings: Settings, number: Number, caller: As = None, as_json: AsJson = False) -> None:
-    """Take a finished task up again."""
-    _tell(_call(settings, "reopen", caller, taskId=number), as_json, "is open again")
+def reopen_task(settings: Settings, number: Number, caller: As = None, as_json: AsJson = False) -> None:
+    """Reopen a completed task."""
+    _print_task(_call_list_tool(settings, "reopen", caller, taskId=number), as_json, "reopened")
 
 
 @command(app, "delete")
-def delete(settings: Settings, number: Number, caller: As = None, as_json: AsJson = False) -> None:
-    """Take a task off the list; it can be restored for 30 days."""
-    _tell(
-        _call(settings, "delete", caller, taskId=number), as_json, f"is deleted; undo: shopfloor todo restore {number}"
-    )
+def delete_task(settings: Settings, number: Number, caller: As = None, as_json: AsJson = False) -> None:
+    """Delete a task. It can be restored for 30 days."""
+    undo = f"Undo: shopfloor todo restore {number}{_format_as(caller)}"
+    _print_task(_call_list_tool(settings, "delete", caller, taskId=number), as_json, "deleted", undo)
 
 
-@command(app, "deleted")
-def deleted(settings: Settings, caller: As = None, as_json: AsJson = False) -> None:
-    """List what can still be restored."""
-    rows = _call(settings, "show_deleted", caller)["tasks"]
-    lines = [{"id": row["id"], "title": row["title"], "until": row["gone"]} for row in rows]
-    show(rows, as_json, table(lines, "Nothing was deleted in the last 30 days."))
+@command(app, "deleted", read_only=True)
+def list_deleted(settings: Settings, caller: As = None, as_json: AsJson = False) -> None:
+    """List the deleted tasks that can be restored."""
+    rows = _call_list_tool(settings, "show_deleted", caller)["tasks"]
+    lines = [{"id": row["id"], "title": row["title"], "until": format_age(row["gone"])} for row in rows]
+    print_result(rows, as_json, format_table(lines, "Nothing was deleted in the last 30 days."))
 
 
 @command(app, "restore")
-def restore(settings: Settings, number: Number, caller: As = None, as_json: AsJson = False) -> None:
-    """Put a deleted task back on the list."""
-    _tell(_call(settings, "restore", caller, taskId=number), as_json, "is back on the list")
+def restore_task(settings: Settings, number: Number, caller: As = None, as_json: AsJson = False) -> None:
+    """Restore a deleted task."""
+    _print_task(_call_list_tool(settings, "restore", caller, taskId=number), as_json, "restored")
 
 
-def _call(settings: Settings, tool: str, caller: str | None, **given: Any) -> dict[str, Any]:
-    with opened(settings) as shopfloor:
+def _format_as(caller: str | None) -> str:
+    """Return the option that a command on the same list needs, or an empty text."""
+    return "" if caller is None else f" --as {caller}"
+
+
+def _call_list_tool(settings: Settings, tool: str, caller: str | None, **given: Any) -> dict[str, Any]:
+    with open_shopfloor(settings) as shopfloor:
         answer = shopfloor.answer(
-            "personal", tool, {k: v for k, v in given.items() if v is not None}, caller, door="cli"
+            "personal", tool, {k: v for k, v in given.items() if v is not None}, caller, transport="cli"
         )
     if answer.error is not None:
         raise answer.error
@@ -112,11 +130,7 @@ def _call(settings: Settings, tool: str, caller: str | None, **given: Any) -> di
     return body
 
 
-def _tell(answer: dict[str, Any], as_json: bool, what: str) -> None:
+def _print_task(answer: dict[str, Any], as_json: bool, what: str, hint: str | None = None) -> None:
     task = answer["task"]
-    show(task, as_json, f"{task['id']}  {task['title']}  {what}")
-
-
-def _line(row: dict[str, Any]) -> dict[str, Any]:
-    mark = "done" if row["completed"] else "open"
-    return {"id": row["id"], "state": mark, "priority": row["priority"], "due": row["dueAt"], "title": row["title"]}
+    text = f"{task['id']} {what}: {to_printable(task['title'])}"
+    print_result(task, as_json, text if hint is None else f"{text}\n  {hint}")

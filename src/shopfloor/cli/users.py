@@ -7,52 +7,57 @@ from typing import Annotated
 
 import typer
 
-from shopfloor.cli.options import AsJson, command, opened, show, table
+from shopfloor.cli.connect import FIRST_CREDENTIAL_NOTICE, is_open
+from shopfloor.cli.options import AsJson, call_desk, command, create_app, list_desk, open_shopfloor
+from shopfloor.cli.output import format_table, print_result
 from shopfloor.errors import InvalidInput
 from shopfloor.settings import Settings
 
-app = typer.Typer(help="Users: the people who keep their own lists here.", no_args_is_help=True)
+app = create_app("Add, list and remove users.")
 
-Name = Annotated[str, typer.Argument(help="The user's name.")]
+Name = Annotated[str, typer.Argument(help="Name of the user.")]
 
 
 @command(app, "add")
-def add(settings: Settings, name: Name, as_json: AsJson = False) -> None:
-    """Add a user and print a token, which is shown only this once."""
-    with opened(settings) as shopfloor:
-        person, token = shopfloor.add_user(name)
-    show({"id": person.name, "token": token}, as_json, f"{person.name}\n{token}")
+def add_user(settings: Settings, name: Name, as_json: AsJson = False) -> None:
+    """Add a user and print a token, which is shown only once.
+
+    Once the first token is issued, every call requires one. This cannot be undone.
+    """
+    with open_shopfloor(settings) as shopfloor:
+        was_open = is_open(shopfloor)
+        added = call_desk(shopfloor, "user_add", name=name)
+    print_result({"id": name, "token": added["token"]}, as_json, f"{name}\n{added['token']}")
+    if was_open and not as_json:
+        print(FIRST_CREDENTIAL_NOTICE, file=sys.stderr)
 
 
 @command(app, "password")
-def password(settings: Settings, name: Name, as_json: AsJson = False) -> None:
-    """Set the password that NAME signs in with on the page; it is asked for, or read from the standard input."""
-    with opened(settings) as shopfloor:
-        person = shopfloor.set_password(name, _ask())
-    show({"id": person.name}, as_json, f"{person.name} can sign in with the new password")
+def set_password(settings: Settings, name: Name, as_json: AsJson = False) -> None:
+    """Set the password of a user for the sign-in page. It is prompted for, or read from standard input."""
+    with open_shopfloor(settings) as shopfloor:
+        # It is not an option: every user of the machine can see the arguments of a process.
+        if sys.stdin.isatty():
+            password = typer.prompt("Password", hide_input=True)
+            if password != typer.prompt("Repeat the password", hide_input=True):
+                raise InvalidInput("The passwords do not match; nothing was changed")
+        else:
+            password = sys.stdin.readline().rstrip("\r\n")
+        call_desk(shopfloor, "user_set_password", name=name, password=password)
+    print_result({"id": name}, as_json, f"{name} can sign in with the new password")
 
 
-@command(app, "list")
+@command(app, "list", read_only=True)
 def list_users(settings: Settings, as_json: AsJson = False) -> None:
     """List the users."""
-    with opened(settings) as shopfloor:
-        rows = [{"id": person.name} for person in shopfloor.users() if person.removed_at is None]
-    show(rows, as_json, table(rows, "There are no users yet: shopfloor user add NAME"))
+    with open_shopfloor(settings) as shopfloor:
+        rows = [{"id": user["id"]} for user in list_desk(shopfloor, "user_list", "users") if user["removedAt"] is None]
+    print_result(rows, as_json, format_table(rows, "There are no users yet: shopfloor user add NAME"))
 
 
 @command(app, "remove")
-def remove(settings: Settings, name: Name, as_json: AsJson = False) -> None:
-    """Remove a user, who is signed out everywhere; the list is kept for 30 days, in case the user is added again."""
-    with opened(settings) as shopfloor:
-        person = shopfloor.remove_user(name)
-    show({"id": person.name, "removed": True}, as_json, f"{person.name} is removed")
-
-
-def _ask() -> str:
-    """The password, never from an argument: those are seen by everybody on the machine."""
-    if not sys.stdin.isatty():
-        return sys.stdin.readline().rstrip("\r\n")
-    first: str = typer.prompt("Password", hide_input=True)
-    if first != typer.prompt("The same again", hide_input=True):
-        raise InvalidInput("The two passwords differ; nothing was changed")
-    return first
+def remove_user(settings: Settings, name: Name, as_json: AsJson = False) -> None:
+    """Remove a user and end all sessions. A user who is added again within 30 days gets the list back."""
+    with open_shopfloor(settings) as shopfloor:
+        call_desk(shopfloor, "user_remove", name=name)
+    print_result({"id": name, "removed": True}, as_json, f"{name} is removed")

@@ -1,0 +1,1 @@
+"""Files of other task trackers: read them as plans, and write plans as their files."""
