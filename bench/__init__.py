@@ -1,1 +1,1 @@
-"""What a call costs, beside what it could cost at best. `make bench` runs it; docs/bench.md explains it."""
+"""Measure the cost of calls beside baselines. `make bench` runs it; docs/bench.md explains it."""

@@ -1,4 +1,4 @@
-"""`make bench`: one run, one table. `--quick` takes less than a minute, `--json` prints figures for programs."""
+"""`make bench`: one run, one table. `--quick` takes less than a minute, `--json` prints the figures as JSON."""
 
 from __future__ import annotations
 
@@ -14,101 +14,126 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import calls, context, further, goals, pipeline, starting
-from bench.children import CHECKOUT
+from bench import calls, code_search, context, crew, extra_tools, goals, pipeline, scale, startup
 from bench.goals import Goal
 from bench.plan import Plan
-from bench.rounds import Samples, cpu, rate
-from bench.table import judged, listed, table
+from bench.rounds import Samples, median_cpu, median_rate
+from bench.subprocesses import CHECKOUT
+from bench.table import format_calls, format_goals, format_rows
 from tests.postgres import PostgresServer
 
 CAUTION = (
     "Medians of {rounds} interleaved rounds; ratios are taken within each round. CPU is that of the server's process\n"
-    "(PostgreSQL's own processes are not in it). Client, server and everybody else share {cores} cores: compare within\n"
-    "this run only. '× SDK' is the rate in times of the bare SDK's echo in the same revision (the newer one for others)."
+    "(PostgreSQL's own processes are not in it). Client, server and everything else share {cores} cores: compare within\n"
+    "this run only. '× SDK' is the rate relative to the bare SDK's echo in the same revision (the newer one for others)."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Everything that one run has measured."""
+    """The measurements of one run."""
 
     calls: Samples
     tools: dict[str, str]
     pipeline: Samples
-    further: Samples
-    starting: dict[str, float]
+    extra_tools: Samples
+    startup: dict[str, float]
     context: list[dict[str, Any]]
+    crew: list[dict[str, Any]]
 
-    def goals(self, engine: str, crowd: int) -> list[Goal]:
+    def goals(self, plan: Plan) -> list[Goal]:
+        few, many = plan.clients[-2:]
         return [
-            *goals.of_pipeline(self.pipeline),
-            *goals.Place(self.calls, engine, crowd).goals(),
-            *goals.of_further(self.further),
-            *goals.of_starting(self.starting),
-            *goals.of_context(self.context),
+            *goals.list_pipeline_goals(self.pipeline),
+            *goals.CallGoals(self.calls, calls.SQLITE, many).goals(),
+            *(goals.list_postgres_goals(self.calls, few, many) if calls.POSTGRES in plan.databases else []),
+            *goals.list_extra_tools_goals(self.extra_tools),
+            *goals.list_startup_goals(self.startup),
+            *goals.list_context_goals(self.context),
+            *goals.list_crew_goals(self.crew),
         ]
 
-    def figures(self, judgement: Sequence[Goal]) -> dict[str, Any]:
+    def figures(self, results: Sequence[Goal]) -> dict[str, Any]:
         return {
             "tools": self.tools,
             "calls": _medians(self.calls),
             "pipeline": _medians(self.pipeline),
-            "further": _medians(self.further),
-            "starting": self.starting,
+            "extra_tools": _medians(self.extra_tools),
+            "startup": self.startup,
             "context": self.context,
-            "goals": [asdict(goal) | {"reached": goal.reached} for goal in judgement],
+            "crew": self.crew,
+            "goals": [asdict(goal) | {"reached": goal.reached} for goal in results],
         }
 
 
 def main() -> None:
-    options = _options()
-    began = time.perf_counter()
-    said = _quiet if options.json or not sys.stderr.isatty() else _say
+    options = _parse_options()
+    started = time.perf_counter()
+    report = _report_nothing if options.json or not sys.stderr.isatty() else _report_progress
     with ExitStack() as stack:
-        plan = _plan(options, stack, said)
-        called, tools = calls.measure(plan)
+        plan = _build_plan(options, stack, report)
+        samples, tools = calls.measure(plan)
         run = Run(
-            called,
+            samples,
             tools,
             pipeline.measure(plan),
-            further.measure(plan),
-            starting.measure(plan),
-            context.measure(plan) if options.context else [],
+            extra_tools.measure(plan),
+            startup.measure(plan),
+            _measure_context(plan, options) if options.context else [],
+            crew.measure(plan, quick=options.quick) if options.crew else [],
         )
-    said("")
+    report("")
     engines = list(plan.databases)
-    judgement = run.goals(engines[0], plan.clients[-1])
-    seconds = time.perf_counter() - began
+    results = run.goals(plan)
+    seconds = time.perf_counter() - started
     if options.json:
-        print(json.dumps(run.figures(judgement) | {"seconds": seconds}, indent=1))
+        print(json.dumps(run.figures(results) | {"seconds": seconds}, indent=1))
         return
-    tables = [table(called, engines, plan.clients, tools), *listed("context", run.context), judged(judgement)]
+    tables = [
+        format_calls(samples, engines, plan.clients, tools),
+        *format_rows("context", run.context),
+        *(f"{row['what']}: {', '.join(f'{name} {row[name]}' for name in row if name != 'what')}" for row in run.crew),
+        format_goals(results),
+    ]
     print(*tables, sep="\n\n", end="\n\n")
     print(CAUTION.format(rounds=plan.rounds, cores=len(os.sched_getaffinity(0))))
     print(f"This run took {seconds:.0f} s.")
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="What a call costs.")
-    parser.add_argument("--quick", action="store_true", help="one short round, in less than a minute")
-    parser.add_argument("--json", action="store_true", help="print figures for programs")
-    parser.add_argument("--rounds", type=int, help="how often everything is measured")
-    parser.add_argument("--no-postgres", action="store_true", help="only SQLite")
-    parser.add_argument("--no-context", dest="context", action="store_false", help="without search, read and grep")
+def _measure_context(plan: Plan, options: argparse.Namespace) -> list[dict[str, Any]]:
+    rows = context.measure(plan)
+    if not options.quick:
+        rows += code_search.measure(plan)
+    plan.report("context: size of the project")
+    if not options.scale:
+        return [*rows, *scale.measure(scale.SIZES[:1], embeddings=False)]
+    return [*rows, *(row for given in (False, True) for row in scale.measure(scale.SIZES, embeddings=given))]
+
+
+def _parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the cost of calls.")
+    parser.add_argument("--quick", action="store_true", help="one short round, less than a minute")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--rounds", type=int, help="number of rounds")
+    parser.add_argument("--no-postgres", action="store_true", help="measure SQLite only")
+    parser.add_argument("--no-context", dest="context", action="store_false", help="skip search, read and grep")
+    parser.add_argument(
+        "--scale", action="store_true", help="index 10,000 and 100,000 files as well, by words and with embeddings"
+    )
+    parser.add_argument("--no-crew", dest="crew", action="store_false", help="skip the crew")
     return parser.parse_args()
 
 
-def _plan(options: argparse.Namespace, stack: ExitStack, said: Callable[[str], None]) -> Plan:
+def _build_plan(options: argparse.Namespace, stack: ExitStack, report: Callable[[str], None]) -> Plan:
     cache = CHECKOUT / ".cache"
     cache.mkdir(exist_ok=True)
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=cache)))
-    databases: dict[str, Callable[[], str]] = {"SQLite": lambda: ""}
+    databases: dict[str, Callable[[], str]] = {calls.SQLITE: lambda: ""}
     if not options.no_postgres:
-        said("starting PostgreSQL")
+        report("starting PostgreSQL")
         postgres = PostgresServer(fsync=True)
         stack.callback(postgres.stop)
-        databases["PostgreSQL"] = postgres.create_database
+        databases[calls.POSTGRES] = postgres.create_database
     return Plan(
         folder=folder,
         databases=databases,
@@ -116,19 +141,19 @@ def _plan(options: argparse.Namespace, stack: ExitStack, said: Callable[[str], N
         seconds=0.2 if options.quick else 0.4,
         clients=(1, 8, 64),
         starts=2 if options.quick else 5,
-        said=said,
+        report=report,
     )
 
 
 def _medians(samples: Samples) -> dict[str, dict[str, float]]:
-    return {name: {"rate": rate(each), "cpu": cpu(each)} for name, each in samples.items()}
+    return {name: {"rate": median_rate(each), "cpu": median_cpu(each)} for name, each in samples.items()}
 
 
-def _say(what: str) -> None:
+def _report_progress(what: str) -> None:
     print(f"\r\033[K{what}", end="", file=sys.stderr, flush=True)
 
 
-def _quiet(_: str) -> None:
+def _report_nothing(_: str) -> None:
     pass
 
 

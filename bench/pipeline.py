@@ -1,20 +1,20 @@
-"""The pipeline alone: calls in process on one thread, the store's answers played back from memory."""
+"""Measure the pipeline alone: calls in process on one thread, with the results of the store replayed from memory."""
 
 from __future__ import annotations
 
-from bench.children import Child
 from bench.plan import Plan
-from bench.rounds import Measure, Sample, Samples, interleaved
+from bench.rounds import Measure, Sample, Samples, measure_rounds
+from bench.subprocesses import Subprocess
 
 KINDS = ("write", "read")
 
 
 def measure(plan: Plan) -> Samples:
-    """For each kind of call, the samples without the store."""
-    with Child("inside", plan.data("pipeline"), "", log=plan.log("pipeline")) as inside:
-        measures = {kind: _measure(plan, inside, kind) for kind in KINDS}
-        return interleaved(max(plan.rounds, 2), measures, lambda what: plan.said(f"pipeline: {what}"))
+    """Return the samples of each kind of call without the store."""
+    with Subprocess("in_process", plan.data("pipeline"), "", log=plan.log("pipeline")) as in_process:
+        measures = {kind: _measure(plan, in_process, kind) for kind in KINDS}
+        return measure_rounds(max(plan.rounds, 2), measures, lambda what: plan.report(f"pipeline: {what}"))
 
 
-def _measure(plan: Plan, inside: Child, kind: str) -> Measure:
-    return lambda: Sample.of(inside.ask(kind=kind, clients=1, seconds=plan.seconds, storeless=True))
+def _measure(plan: Plan, in_process: Subprocess, kind: str) -> Measure:
+    return lambda: Sample.of(in_process.ask(kind=kind, clients=1, seconds=plan.seconds, storeless=True))

@@ -1,4 +1,4 @@
-"""How much is measured, and for how long."""
+"""The extent of a run: databases, clients, rounds and seconds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 class Plan:
     folder: Path
     databases: dict[str, Callable[[], str]]
-    """By engine, what gives the address of a new, empty database."""
+    """By engine, a function that creates an empty database and returns its URL."""
     rounds: int
     seconds: float
     clients: tuple[int, ...]
     starts: int
-    said: Callable[[str], None]
+    report: Callable[[str], None]
 
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"

@@ -1,4 +1,4 @@
-"""A store without a store: what each statement gave once, given again. What is left is the pipeline's own cost."""
+"""A store that replays the recorded result of each statement, so that what remains is the cost of the pipeline."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from shopfloor.repositories.work import Works
-from shopfloor.store.database import Connection, Store
+from shopfloor.repositories.uow import Database
+from shopfloor.store import Connection, Store
 
-Heard = dict[tuple[str, str], Any]
+Results = dict[tuple[str, str], Any]
 
 
 @contextmanager
-def replaying(works: Works, example: Callable[[], object]) -> Iterator[None]:
-    """For a while the store only repeats what it answered to the statements of one example."""
-    real = works.store
-    heard: Heard = {}
+def replay_store(database: Database, example: Callable[[], object]) -> Iterator[None]:
+    """Record the results of one example call, then replay them until the context ends."""
+    real = database.store
+    results: Results = {}
     try:
-        works.store = _Through(real, lambda conn: _Noting(conn, heard))
+        database.store = _RecordingStore(real, lambda conn: _RecordingConnection(conn, results))
         example()
         real.flush()
-        works.store = _Instead(real, _Repeating(heard))
+        database.store = _ReplayStore(real, _ReplayConnection(results))
         yield
     finally:
-        works.store = real
+        database.store = real
 
 
-class _Through:
-    """The real store, with every connection wrapped."""
+class _RecordingStore:
+    """The real store with every connection wrapped."""
 
     def __init__(self, store: Store, wrap: Callable[[Connection], Any]) -> None:
         self._store = store
@@ -47,8 +47,8 @@ class _Through:
         self._store.later(lambda conn: fn(self._wrap(conn)))
 
 
-class _Instead:
-    """No store: functions run where they are called."""
+class _ReplayStore:
+    """A store without an engine: functions run on the calling thread."""
 
     def __init__(self, store: Store, conn: Any) -> None:
         self._store = store
@@ -64,49 +64,49 @@ class _Instead:
     later = write
 
 
-class _Noting:
-    def __init__(self, conn: Connection, heard: Heard) -> None:
+class _RecordingConnection:
+    def __init__(self, conn: Connection, results: Results) -> None:
         self._conn = conn
-        self._heard = heard
+        self._results = results
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._conn, name)
 
     def execute(self, sql: str, /, **params: Any) -> Any:
-        return self._note("execute", sql, params)
+        return self._record("execute", sql, params)
 
-    def one(self, sql: str, /, **params: Any) -> Any:
-        return self._note("one", sql, params)
+    def fetch_one(self, sql: str, /, **params: Any) -> Any:
+        return self._record("fetch_one", sql, params)
 
-    def all(self, sql: str, /, **params: Any) -> Any:
-        return self._note("all", sql, params)
+    def fetch_all(self, sql: str, /, **params: Any) -> Any:
+        return self._record("fetch_all", sql, params)
 
-    def _note(self, how: str, sql: str, params: dict[str, Any]) -> Any:
+    def _record(self, how: str, sql: str, params: dict[str, Any]) -> Any:
         result = getattr(self._conn, how)(sql, **params)
-        self._heard[how, sql] = result
+        self._results[how, sql] = result
         return result
 
 
-class _Repeating:
+class _ReplayConnection:
     engine = "sqlite"
     for_update = ""
     skip_locked = ""
 
-    def __init__(self, heard: Heard) -> None:
-        self._heard = heard
+    def __init__(self, results: Results) -> None:
+        self._results = results
 
-    # What is not known is asked by what runs beside the calls.
+    # Background jobs send statements that were not recorded.
     def execute(self, sql: str, /, **_: Any) -> Any:
-        return self._heard.get(("execute", sql), 0)
+        return self._results.get(("execute", sql), 0)
 
-    def one(self, sql: str, /, **_: Any) -> Any:
-        return self._heard.get(("one", sql))
+    def fetch_one(self, sql: str, /, **_: Any) -> Any:
+        return self._results.get(("fetch_one", sql))
 
-    def all(self, sql: str, /, **_: Any) -> Any:
-        return self._heard.get(("all", sql), [])
+    def fetch_all(self, sql: str, /, **_: Any) -> Any:
+        return self._results.get(("fetch_all", sql), [])
 
     def savepoint(self) -> Any:
         return nullcontext()
 
-    def hint(self, *topics: str) -> None:
+    def notify_on_commit(self, *topics: str) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Questions with known answers: docstring → function over three packages, commit subject → commit body."""
+"""Queries with known results: docstring → function over three packages, commit subject → commit body."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "bench"
 CHANGELOGS = Path("/usr/share/doc")
-ENOUGH = 400
+MIN_OWN_COMMITS = 400
 PACKAGES = ("networkx==3.4.2", "werkzeug==3.1.3", "rich==14.0.0")
 
 _COMMIT = re.compile(r"^commit [0-9a-f]{40}.*\n", re.MULTILINE)
@@ -24,32 +24,32 @@ _TRAILER = re.compile(r"[A-Z][\w-]+-(by|[Bb]y|[Ii]d|[Oo]f): |(Bug|Fixes|Closes|P
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and the file and line in which the answer lies."""
+    """A query, and the file and line of its result."""
 
     text: str
     path: str
     line: int
     test: bool
-    """Whether it belongs to the half that nothing was tuned on."""
+    """True for the half that was not used for tuning."""
 
 
-def corpus(folder: Path) -> list[Question]:
-    """The packages, written into the folder without the docstrings of their functions; the docstrings as questions."""
+def build_corpus(folder: Path) -> list[Question]:
+    """Write the packages to the folder without the docstrings of functions, and return the docstrings as queries."""
     questions: list[Question] = []
     for package in PACKAGES:
-        for path, source in _sources(package):
-            stripped, found = _strip(source)
+        for path, source in _read_sources(package):
+            stripped, pairs = _strip_docstrings(source)
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(stripped, encoding="utf-8")
-            questions += [Question(text, path, line, _half(path, text)) for text, line in found]
+            questions += [Question(text, path, line, _is_test_half(path, text)) for text, line in pairs]
     seen: dict[str, int] = {}
     for question in questions:
         seen[question.text] = seen.get(question.text, 0) + 1
     return [question for question in questions if seen[question.text] == 1]
 
 
-def _sources(package: str) -> list[tuple[str, str]]:
+def _read_sources(package: str) -> list[tuple[str, str]]:
     CACHE.mkdir(parents=True, exist_ok=True)
     name = package.partition("==")[0]
     wheel = next(iter(CACHE.glob(f"{name}-*.whl")), None)
@@ -65,11 +65,11 @@ def _sources(package: str) -> list[tuple[str, str]]:
         ]
 
 
-def _strip(source: str) -> tuple[str, list[tuple[str, int]]]:
-    """The source without the docstrings of functions, and each one's first sentence with its function's line."""
+def _strip_docstrings(source: str) -> tuple[str, list[tuple[str, int]]]:
+    """Remove the docstrings of functions, and return the source with each first sentence and its function's line."""
     tree = ast.parse(source)
     lines: list[str | None] = list(source.split("\n"))
-    found: list[tuple[str, int]] = []
+    pairs: list[tuple[str, int]] = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -83,41 +83,43 @@ def _strip(source: str) -> tuple[str, list[tuple[str, int]]]:
             lines[first.lineno - 1] = " " * first.col_offset + "..."
         text = " ".join(docstring.split("\n\n")[0].split())
         if 4 <= len(text.split()) <= 60 and len(text) <= 400:
-            found.append((text, node.lineno))
+            pairs.append((text, node.lineno))
     place, at = {}, 0
     for number, line in enumerate(lines):
         at += line is not None
         place[number] = at
     kept = "\n".join(line for line in lines if line is not None)
-    return kept, [(text, place[line - 1]) for text, line in found]
+    return kept, [(text, place[line - 1]) for text, line in pairs]
 
 
-def _half(path: str, text: str) -> bool:
+def _is_test_half(path: str, text: str) -> bool:
     return hashlib.sha256(f"{path}\n{text}".encode()).digest()[0] % 2 == 1
 
 
-def changes(repository: Path, most: int) -> list[tuple[str, str]]:
-    """Subjects and bodies of commits, each subject once: of this repository's own history when it is long enough, else
-    of the histories that come with the system's packages as their changelogs. Only the test half is given."""
-    own = _commits(repository)
-    pairs = own if len(own) >= ENOUGH else [*own, *_changelogs(CHANGELOGS)]
+def list_commits(repository: Path, count: int) -> list[tuple[str, str]]:
+    """Return subjects and bodies of commits from the test half, each subject once.
+
+    They come from this repository's history when it is long enough, and else from the changelogs of system packages.
+    """
+    own = _read_history(repository)
+    pairs = own if len(own) >= MIN_OWN_COMMITS else [*own, *_read_changelogs(CHANGELOGS)]
     known: dict[str, str] = {}
     for subject, body in pairs:
         known.setdefault(subject, body)
-    asked = [(subject, body) for subject, body in known.items() if _half(subject, body)]
-    asked.sort(key=lambda pair: hashlib.sha256(pair[0].encode()).digest())
-    return asked[:most]
+    chosen = [(subject, body) for subject, body in known.items() if _is_test_half(subject, body)]
+    chosen.sort(key=lambda pair: hashlib.sha256(pair[0].encode()).digest())
+    return chosen[:count]
 
 
-def _commits(repository: Path) -> list[tuple[str, str]]:
+def _read_history(repository: Path) -> list[tuple[str, str]]:
     command = ["git", "-C", str(repository), "log", "--max-count=20000", "--format=%s%x00%b%x01"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     entries = (entry.strip().partition("\0") for entry in done.stdout.split("\1"))
-    return [(subject, body) for subject, _, rest in entries if _telling(subject, body := _prose(rest))]
+    return [(subject, body) for subject, _, rest in entries if _is_informative(subject, body := _strip_trailers(rest))]
 
 
-def _changelogs(folder: Path) -> list[tuple[str, str]]:
-    """Changelogs that are a history in git's own form, oldest name first, each history once."""
+def _read_changelogs(folder: Path) -> list[tuple[str, str]]:
+    """Read the changelogs that are a history in git's format, sorted by name, each history once."""
     pairs, seen = [], set()
     for path in sorted(folder.glob("*/changelog.gz")):
         text = gzip.decompress(path.read_bytes()).decode(errors="replace")
@@ -126,15 +128,15 @@ def _changelogs(folder: Path) -> list[tuple[str, str]]:
         seen.add(digest)
         for entry in _COMMIT.split(text)[1:]:
             subject, _, body = textwrap.dedent(entry.partition("\n\n")[2]).strip().partition("\n")
-            if _telling(subject, body := _prose(body)):
+            if _is_informative(subject, body := _strip_trailers(body)):
                 pairs.append((subject, body))
     return pairs
 
 
-def _prose(body: str) -> str:
-    """A body without its trailers."""
+def _strip_trailers(body: str) -> str:
+    """Remove the trailers of a body."""
     return "\n".join(line for line in body.strip().split("\n") if not _TRAILER.match(line)).strip()
 
 
-def _telling(subject: str, body: str) -> bool:
+def _is_informative(subject: str, body: str) -> bool:
     return len(subject.split()) >= 3 and len(subject) <= 500 and len(body.split()) > 10

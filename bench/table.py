@@ -1,27 +1,27 @@
-"""The figures as one table for people."""
+"""Format the figures as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bench import calls, doors
+from bench import calls, transports
 from bench.calls import key
 from bench.goals import Goal
-from bench.rounds import Samples, cpu, rate, times_the_rate
+from bench.rounds import Samples, median_cpu, median_rate, rate_ratio
 
 _NAMES = {"execute": "/mcp/execute", calls.IN_PROCESS: "in process"}
 
 
-def table(samples: Samples, engines: Sequence[str], clients: Sequence[int], tools: dict[str, str]) -> str:
-    """Calls a second, CPU per call, and the rate in times of the bare SDK's, for each number of clients."""
+def format_calls(samples: Samples, engines: Sequence[str], clients: Sequence[int], tools: dict[str, str]) -> str:
+    """Format calls per second, CPU per call and the rate relative to the bare SDK, for each number of clients."""
     heads = "".join(f" │ {f'{count} client' + 's' * (count > 1):^29}" for count in clients)
     units = "".join(f" │ {'calls/s':>9} {'µs CPU':>8} {'× SDK':>10}" for _ in clients)
     blocks = [f"{'':24}{heads}", f"{'':24}{units}"]
-    blocks += _block("bare echo", calls.BARE, "echo", doors.DOORS, samples, clients)
+    blocks += _block("bare echo", calls.BARE, "echo", transports.TRANSPORTS, samples, clients)
     for engine in engines:
         for kind, tool in tools.items():
-            ways = (*doors.DOORS, calls.IN_PROCESS)
+            ways = (*transports.TRANSPORTS, calls.IN_PROCESS)
             blocks += _block(f"{engine}, {kind} ({tool})", engine, kind, ways, samples, clients)
     return "\n".join(blocks)
 
@@ -42,32 +42,34 @@ def _bare_name(way: str) -> str:
 
 
 def _cell(samples: Samples, engine: str, kind: str, way: str, count: int) -> str:
-    ours = samples[key(engine, kind, way, count)]
-    base = samples[key(calls.BARE, "echo", way if way.startswith("MCP") else doors.DOORS[2], count)]
-    return f" │ {rate(ours):9,.0f} {cpu(ours):8,.0f} {times_the_rate(ours, base):10.2f}"
+    tool_requests = samples[key(engine, kind, way, count)]
+    base = samples[key(calls.BARE, "echo", way if way.startswith("MCP") else transports.TRANSPORTS[2], count)]
+    return f" │ {median_rate(tool_requests):9,.0f} {median_cpu(tool_requests):8,.0f} {rate_ratio(tool_requests, base):10.2f}"
 
 
-def listed(title: str, rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Rows of figures as they are, one a line; nothing where there are none."""
-    lines = [f"  {row['what']:36} {_facts(row)}" for row in rows]
+def format_rows(title: str, rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Format rows of figures, one per line; return an empty list without rows."""
+    lines = [f"  {row['what']:36} {_format_fields(row)}" for row in rows]
     return ["\n".join([title, *lines])] if rows else []
 
 
-def _facts(row: dict[str, Any]) -> str:
+def _format_fields(row: dict[str, Any]) -> str:
     return "   ".join(f"{name} {value}" for name, value in row.items() if name != "what")
 
 
-def judged(goals: Iterable[Goal]) -> str:
-    """Each goal with its figure, and whether it is reached."""
-    return "\n".join(["goals", *map(_judged, goals)])
+def format_goals(goals: Iterable[Goal]) -> str:
+    """Format each goal with its figure and whether it is reached."""
+    return "\n".join(["goals", *map(_format_goal, goals)])
 
 
-def _judged(goal: Goal) -> str:
-    wanted = f"≤ {_figure(goal.at_most)}" if goal.at_most is not None else f"≥ {_figure(goal.at_least or 0)}"
-    by_cpu = "" if goal.by_cpu is None else f"   by CPU {_figure(goal.by_cpu)}"
-    figure = f"{_figure(goal.value):>8} {goal.unit:20} {wanted:8}"
+def _format_goal(goal: Goal) -> str:
+    wanted = (
+        f"≤ {_format_figure(goal.at_most)}" if goal.at_most is not None else f"≥ {_format_figure(goal.at_least or 0)}"
+    )
+    by_cpu = "" if goal.by_cpu is None else f"   by CPU {_format_figure(goal.by_cpu)}"
+    figure = f"{_format_figure(goal.value):>8} {goal.unit:20} {wanted:8}"
     return f"  {goal.what:44} {figure} {'ok' if goal.reached else 'short':5}{by_cpu}".rstrip()
 
 
-def _figure(value: float) -> str:
+def _format_figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 20 else f"{value:.2f}"

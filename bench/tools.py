@@ -1,4 +1,4 @@
-"""The two calls that are measured, and the crowd that makes them."""
+"""The two calls that are measured, and the agents that make them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BODY = "One commit for all waiting writes costs one fsync; measured at eleven ti
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One tool of the factory, and what it is called with."""
+    """A tool of the factory with its input."""
 
     name: str
     input: Mapping[str, Any]
@@ -25,6 +25,6 @@ SEND = Measured("mcp__mail__send", {"toAgentId": AGENTS[0], "subject": TITLE, "b
 LOG = Measured("mcp__system__log_decision", {"title": TITLE, "body": BODY})
 
 
-def chosen(known: Container[str]) -> dict[str, Measured]:
-    """A durable write and a read: the write is mail, once there is mail."""
+def choose_tools(known: Container[str]) -> dict[str, Measured]:
+    """Return a durable write and a read: mail, or a decision where there is no mail."""
     return {"write": SEND if SEND.name in known else LOG, "read": READ}

@@ -1,4 +1,4 @@
-"""Requests as bytes, one for each door and each caller."""
+"""Requests as bytes, one for each transport and caller."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from bench.bare import ECHO
+from bench.baselines import ECHO
 from bench.tools import BODY, TITLE, Measured
 
 OLDER, NEWER = "2025-11-25", "2026-07-28"
-DOORS = ("execute", f"MCP {OLDER}", f"MCP {NEWER}")
-SAID = {"title": TITLE, "body": BODY}
+TRANSPORTS = ("execute", f"MCP {OLDER}", f"MCP {NEWER}")
+ECHO_ARGUMENTS = {"title": TITLE, "body": BODY}
 
 
-def bare(door: str) -> list[str]:
-    """The echo request of a door."""
-    if door == "execute":
-        return [_post("/echo", {"toolName": ECHO, "input": SAID})]
-    return [_mcp(door, ECHO, SAID, None)]
+def build_echo_requests(transport: str) -> list[str]:
+    """Return the echo request of a transport."""
+    if transport == "execute":
+        return [_post("/echo", {"toolName": ECHO, "input": ECHO_ARGUMENTS})]
+    return [_mcp(transport, ECHO, ECHO_ARGUMENTS, None)]
 
 
-def ours(door: str, tool: Measured, tokens: Mapping[str, str]) -> list[str]:
-    """The request of each agent at a door."""
-    if door == "execute":
+def build_tool_requests(transport: str, tool: Measured, tokens: Mapping[str, str]) -> list[str]:
+    """Return the request of each agent over a transport."""
+    if transport == "execute":
         return [
             _post("/mcp/execute", {"agentId": agent, "toolName": tool.name, "input": tool.input}, token)
             for agent, token in tokens.items()
         ]
-    return [_mcp(door, tool.name, tool.input, token) for token in tokens.values()]
+    return [_mcp(transport, tool.name, tool.input, token) for token in tokens.values()]
 
 
-def _mcp(door: str, tool: str, arguments: Mapping[str, Any], token: str | None) -> str:
+def _mcp(transport: str, tool: str, arguments: Mapping[str, Any], token: str | None) -> str:
     params: dict[str, Any] = {"name": tool, "arguments": arguments}
     headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": OLDER}
-    if door.endswith(NEWER):
+    if transport.endswith(NEWER):
         headers |= {"MCP-Protocol-Version": NEWER, "Mcp-Method": "tools/call", "Mcp-Name": tool}
         params["_meta"] = {
             "io.modelcontextprotocol/protocolVersion": NEWER,

@@ -1,4 +1,4 @@
-"""What a call could cost at best: an echo on the bare MCP SDK at /mcp, and one on bare Starlette at /echo."""
+"""Baselines: an echo on the bare MCP SDK at /mcp, and one on bare Starlette at /echo."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SCHEMA: dict[str, Any] = {
 
 
 async def _list_tools(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-    return types.ListToolsResult(tools=[types.Tool(name=ECHO, description="Say it again", input_schema=SCHEMA)])
+    return types.ListToolsResult(tools=[types.Tool(name=ECHO, description="Return the arguments", input_schema=SCHEMA)])
 
 
 async def _call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-    said = params.arguments or {}
-    return types.CallToolResult(content=[types.TextContent(text=json.dumps(said))], structured_content=said)
+    arguments = params.arguments or {}
+    return types.CallToolResult(content=[types.TextContent(text=json.dumps(arguments))], structured_content=arguments)
 
 
 async def _echo(request: Request) -> Response:
@@ -40,7 +40,7 @@ async def _echo(request: Request) -> Response:
 
 
 class _Mcp:
-    """The SDK's stateless manager, giving plain JSON."""
+    """The SDK's stateless manager with plain JSON responses."""
 
     def __init__(self) -> None:
         server: Server[Any] = Server(

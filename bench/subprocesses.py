@@ -1,4 +1,4 @@
-"""Programs that are measured, or that measure: each a process of its own, spoken to in lines of JSON."""
+"""Programs that are measured or that measure, each in its own process; they exchange lines of JSON."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from types import TracebackType
 from typing import Any, Self
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-PATIENCE = 30.0
+TIMEOUT_SECONDS = 30.0
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pid: int) -> float:
-    """What the process has used so far: user and system time, as the kernel counts them."""
+    """Return the user and system time of the process so far, as the kernel counts them."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def answer(do: Callable[..., Any]) -> None:
-    """The side of the child: answer each line with what `do` makes of it, until there are no more."""
+def serve_requests(do: Callable[..., Any]) -> None:
+    """Run in the child: respond to each line with the result of `do`, until standard input ends."""
     for line in sys.stdin:
         print(json.dumps(do(**json.loads(line))), flush=True)
 
 
-class Child:
-    """A module of this package, run as a program. Its first line says what others need to know of it."""
+class Subprocess:
+    """A module of this package, run as a program. Its first line of output is `facts`: port, tokens and the like."""
 
     def __init__(self, module: str, *arguments: str, log: Path | None = None, source: Path | None = None) -> None:
         self._module = module
@@ -46,28 +46,35 @@ class Child:
             )
         self.pid = self._process.pid
         try:
-            self.facts: dict[str, Any] = self._next()
+            self.facts: dict[str, Any] = self._read_line()
         except BaseException:
             self.stop()
             raise
 
     def ask(self, **request: Any) -> Any:
-        """What the child answers to one request."""
+        """Send one request and return the response."""
+        self.send(**request)
+        return self.receive()
+
+    def send(self, **request: Any) -> None:
+        """Send one request; `receive` returns its response."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        return self._next()
+
+    def receive(self) -> Any:
+        return self._read_line()
 
     def stop(self) -> None:
-        """End the process, and wait until it is gone."""
+        """Terminate the process and wait for it."""
         self._process.terminate()
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
-    def _next(self) -> Any:
+    def _read_line(self) -> Any:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -84,6 +91,6 @@ class Child:
 
 
 def _environment(source: Path | None) -> dict[str, str]:
-    """Nobody's settings but the bench's own; `source` puts another copy of the program before the installed one."""
+    """Return the environment without SHOPFLOOR_ settings; `source` puts another copy of the program first."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SHOPFLOOR_")}
     return kept if source is None else kept | {"PYTHONPATH": str(source)}
