@@ -1,4 +1,4 @@
-"""Another process on the same floor, for tests that need one that can die."""
+"""Run a second process on the same database, for tests that kill it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.workbench import Workbench
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
-def started(settings: Settings, *calls: str) -> subprocess.Popen[str]:
-    """A process that makes these calls of the workbench (`tool` or `tool:text`) and then lives on until it is killed."""
+def start_child(settings: Settings, *calls: str) -> subprocess.Popen[str]:
+    """Start a process that makes these calls of the workbench (`tool` or `tool:text`) and then runs until it is killed."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.child", str(settings.project), settings.database_url, *calls],
         cwd=CHECKOUT,
@@ -30,17 +30,17 @@ def started(settings: Settings, *calls: str) -> subprocess.Popen[str]:
 
 def main() -> None:
     project, database, *calls = sys.argv[1:]
-    floor = Workbench(Settings(project=project, database=database), kind="child")
-    floor.tools.inside = _held
-    with floor:
+    shopfloor = Workbench(Settings(project=project, database=database), kind="child")
+    shopfloor.tools.inside = _hold
+    with shopfloor:
         for call in calls:
             tool, _, text = call.partition(":")
-            floor.call("bench", tool, {"text": text})
-        _held("hold")
+            shopfloor.call("bench", tool, {"text": text})
+        _hold("hold")
 
 
-def _held(text: str) -> None:
-    """Say that everything so far is done, then stay."""
+def _hold(text: str) -> None:
+    """Report that the previous calls are done, then block."""
     if text == "hold":
         os.write(1, b"ready\n")
         sys.stdin.readline()

@@ -1,4 +1,4 @@
-"""PostgreSQL databases for tests: each as if new, few of them really new."""
+"""Lend clean PostgreSQL databases to tests, reusing them where possible."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import itertools
 import psycopg
 from psycopg import sql
 
-from shopfloor.store.database import open_store
+from shopfloor.store import open_store
 from tests.postgres import PostgresServer
 
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'schema_version'"
 _SEQUENCES = "SELECT sequencename FROM pg_sequences WHERE schemaname = 'public' AND last_value IS NOT NULL"
-_SHAPE = """
+_SCHEMA = """
     SELECT string_agg(id, ' ' ORDER BY id) FROM (
         SELECT 'class ' || oid || relname AS id FROM pg_class WHERE relnamespace = 'public'::regnamespace
         UNION ALL SELECT 'constraint ' || oid FROM pg_constraint
@@ -24,7 +24,7 @@ _SHAPE = """
 
 
 class Databases:
-    """Lends databases that have the schema and nothing else, and takes them back."""
+    """A pool of databases that have the schema and no rows."""
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
@@ -32,28 +32,28 @@ class Databases:
         open_store(self._template).close()
         self._numbers = itertools.count(1)
         self._free: list[str] = []
-        self._shapes: dict[str, str] = {}
+        self._schemas: dict[str, str] = {}
 
     def take(self) -> str:
-        """The address of a database that nobody else uses."""
+        """Return the URL of a database that no other test uses."""
         return self._free.pop() if self._free else self._copy()
 
     def give_back(self, url: str) -> None:
-        """Empty it for the next one; one whose schema a test has changed is thrown away."""
+        """Empty the database for the next test, or drop it if the test changed its schema."""
         with psycopg.connect(url, autocommit=True) as connection:
-            spoilt = _shape(connection) != self._shapes[url]
-            if not spoilt:
-                _empty(connection)
-        if spoilt:
-            self._administer(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(_name(url)))
+            changed = _read_schema(connection) != self._schemas[url]
+            if not changed:
+                _delete_rows(connection)
+        if changed:
+            self._administer(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(_get_name(url)))
         else:
             self._free.append(url)
 
     def _copy(self) -> str:
         url = self._server.url(f"copy_{next(self._numbers)}")
-        self._administer(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(_name(url), _name(self._template)))
+        self._administer(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(_get_name(url), _get_name(self._template)))
         with psycopg.connect(url) as connection:
-            self._shapes[url] = _shape(connection)
+            self._schemas[url] = _read_schema(connection)
         return url
 
     def _administer(self, statement: sql.Composed) -> None:
@@ -61,18 +61,18 @@ class Databases:
             connection.execute(statement)
 
 
-def _name(url: str) -> sql.Identifier:
+def _get_name(url: str) -> sql.Identifier:
     return sql.Identifier(url.rpartition("/")[2])
 
 
-def _shape(connection: psycopg.Connection) -> str:
-    row = connection.execute(_SHAPE).fetchone()
+def _read_schema(connection: psycopg.Connection) -> str:
+    row = connection.execute(_SCHEMA).fetchone()
     assert row is not None
     return str(row[0])
 
 
-def _empty(connection: psycopg.Connection) -> None:
-    """Without TRUNCATE, which takes ten times as long on small tables."""
+def _delete_rows(connection: psycopg.Connection) -> None:
+    """Delete all rows. TRUNCATE takes ten times as long on small tables."""
     connection.execute("SET session_replication_role = replica")
     with connection.transaction():
         for (table,) in connection.execute(_TABLES).fetchall():

@@ -1,7 +1,7 @@
-"""Commands as processes of their own, without the seconds that each would take to import everything.
+"""Run commands in processes of their own, without the seconds that each would take to import everything.
 
-A process that has imported the whole program waits for orders and forks for each. What it forks is a `shopfloor`
-like any other: with a process id, an environment, streams and an exit code of its own, to be signalled and killed.
+A fork server imports the whole program once and forks for each request. The forked process is a `shopfloor` like any
+other: it has its own process id, environment, streams and exit code, and can be signalled and killed.
 """
 
 from __future__ import annotations
@@ -23,62 +23,64 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-_ORDER = 1 << 20
+MAX_REQUEST_BYTES = 1 << 20
 
 
 class Command:
-    """A command under way; the part of Popen that tests use."""
+    """A running command, with the part of the interface of Popen that tests use."""
 
-    def __init__(self, words: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
-        self._words = list(words)
-        out, their_out = os.pipe()
-        err, their_err = os.pipe()
-        fate, their_fate = os.pipe()
-        theirs = [their_out, their_err, their_fate]
-        order = json.dumps({"words": self._words, "environment": dict(environment), "folder": str(folder)}).encode()
-        assert len(order) < _ORDER
-        with _ordering:
-            socket.send_fds(_mother(), [order], theirs)
-        for descriptor in theirs:
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
+        self._arguments = list(arguments)
+        out, child_out = os.pipe()
+        err, child_err = os.pipe()
+        status, child_status = os.pipe()
+        child_ends = [child_out, child_err, child_status]
+        request = json.dumps(
+            {"arguments": self._arguments, "environment": dict(environment), "folder": str(folder)}
+        ).encode()
+        assert len(request) < MAX_REQUEST_BYTES
+        with _request_lock:
+            socket.send_fds(_start_fork_server(), [request], child_ends)
+        for descriptor in child_ends:
             os.close(descriptor)
         self.stdout: IO[str] = os.fdopen(out, "r", encoding="utf-8")
         self.stderr: IO[str] = os.fdopen(err, "r", encoding="utf-8")
-        self._fate = os.fdopen(fate, "rb", buffering=0)
-        self.pid = int(self._told())
+        self._status = os.fdopen(status, "rb", buffering=0)
+        self.pid = int(self._read_line())
         self.returncode: int | None = None
         self._readers: list[_Reader] = []
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
-            if not select.select([self._fate], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired(self._words, timeout or 0)
-            self.returncode = os.waitstatus_to_exitcode(int(self._told()))
+            if not select.select([self._status], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self._arguments, timeout or 0)
+            self.returncode = os.waitstatus_to_exitcode(int(self._read_line()))
         return self.returncode
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """What is left of its output and of its complaints, once it has ended."""
+        """Wait for the command to end and return the rest of its output and errors."""
         self._readers = self._readers or [_Reader(self.stdout), _Reader(self.stderr)]
         for reader in self._readers:
             reader.join(timeout)
             if reader.is_alive():
-                raise subprocess.TimeoutExpired(self._words, timeout or 0)
+                raise subprocess.TimeoutExpired(self._arguments, timeout or 0)
         self.wait(timeout)
         out, err = (reader.text for reader in self._readers)
         return out, err
 
-    def send_signal(self, sign: int) -> None:
+    def send_signal(self, number: int) -> None:
         if self.returncode is None:
-            os.kill(self.pid, sign)
+            os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
-    def _told(self) -> bytes:
+    def _read_line(self) -> bytes:
         line = b""
         while not line.endswith(b"\n"):
-            said = self._fate.read(1)
-            assert said, "whoever looks after the command is gone"
-            line += said
+            byte = self._status.read(1)
+            assert byte, "the process that watches the command is gone"
+            line += byte
         return line
 
 
@@ -93,19 +95,19 @@ class _Reader(threading.Thread):
         self.stream.close()
 
 
-_ordering = threading.Lock()
+_request_lock = threading.Lock()
 
 
 @cache
-def _mother() -> socket.socket:
-    """The way to the process that forks; it ends with this one."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * _ORDER)
+def _start_fork_server() -> socket.socket:
+    """Start the fork server, which ends with this process, and return its socket."""
+    ours, child_ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MAX_REQUEST_BYTES)
     path = os.pathsep.join(path for path in sys.path if path)
-    with theirs:
+    with child_ends:
         process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
+            [sys.executable, __file__, str(child_ends.fileno())],
+            pass_fds=[child_ends.fileno()],
             stdin=subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": path},
         )
@@ -118,43 +120,43 @@ def _mother() -> socket.socket:
     return ours
 
 
-# The other side
+# The fork server
 
 
-def _serve(orders: socket.socket) -> list[str]:
-    """The words of a command, in a new process for each; ends with whoever gives the orders."""
+def _serve(requests: socket.socket) -> list[str]:
+    """Fork for each request and return its arguments in the new process. Exit when the socket is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
-        order, descriptors, _, _ = socket.recv_fds(orders, _ORDER, 3)
-        _take_leave()
-        if not order:
+        request, descriptors, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, 3)
+        _reap_children()
+        if not request:
             os._exit(0)
         if os.fork() == 0:
-            orders.close()
-            return _looked_after(json.loads(order), *descriptors)
+            requests.close()
+            return _fork_command(json.loads(request), *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _take_leave() -> None:
-    """Those that have ended are no zombies any more, and their time counts as ours."""
+def _reap_children() -> None:
+    """Reap the children that have ended, so that their processor time counts as ours."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
-def _looked_after(order: dict[str, object], out: int, err: int, fate: int) -> list[str]:
-    """The words, in the process that is the command; the one between waits for it and tells how it ended."""
+def _fork_command(request: dict[str, object], out: int, err: int, status: int) -> list[str]:
+    """Fork the command, return its arguments in it, and report its exit status from the process in between."""
     pid = os.fork()
     if pid:
         for descriptor in (out, err):
             os.close(descriptor)
-        os.write(fate, b"%d\n" % pid)
-        status = os.waitpid(pid, 0)[1]
-        with open(fate, "wb") as told:
-            told.write(b"%d\n" % status)
+        os.write(status, b"%d\n" % pid)
+        ended = os.waitpid(pid, 0)[1]
+        with open(status, "wb") as report:
+            report.write(b"%d\n" % ended)
         os._exit(0)
-    os.close(fate)
+    os.close(status)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for at, descriptor in ((1, out), (2, err)):
         os.dup2(descriptor, at)
@@ -162,12 +164,12 @@ def _looked_after(order: dict[str, object], out: int, err: int, fate: int) -> li
     sys.stdout = io.TextIOWrapper(os.fdopen(1, "wb", closefd=False), encoding="utf-8")
     sys.stderr = io.TextIOWrapper(os.fdopen(2, "wb", closefd=False), encoding="utf-8", line_buffering=True)
     os.environ.clear()
-    os.environ.update(order["environment"])  # type: ignore[call-overload]
-    os.chdir(str(order["folder"]))
-    return list(order["words"])  # type: ignore[call-overload]
+    os.environ.update(request["environment"])  # type: ignore[call-overload]
+    os.chdir(str(request["folder"]))
+    return list(request["arguments"])  # type: ignore[call-overload]
 
 
-def _code_of(main: Callable[[], None]) -> int:
+def _run_main(main: Callable[[], None]) -> int:
     try:
         main()
     except SystemExit as exit:
@@ -175,8 +177,8 @@ def _code_of(main: Callable[[], None]) -> int:
     return 0
 
 
-def _leave(code: int) -> None:
-    """End without taking everything apart that was imported, which takes longer than most commands."""
+def _exit(code: int) -> None:
+    """Exit without tearing down the imported modules, which takes longer than most commands."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
@@ -184,10 +186,10 @@ def _leave(code: int) -> None:
 
 if __name__ == "__main__":
     from shopfloor import cli
-    from shopfloor.runner import book, prompt, running
+    from shopfloor.runner import crew_main, main, prompt, run_store
     from shopfloor.transports import server
 
-    assert all((book, prompt, running, server))
+    assert all((run_store, prompt, main, crew_main, server))
     gc.freeze()
     sys.argv = ["shopfloor", *_serve(socket.socket(fileno=int(sys.argv[1])))]
-    _leave(_code_of(cli.main))
+    _exit(_run_main(cli.main))

@@ -1,4 +1,4 @@
-"""A floor behind real HTTP, in a thread of this process, for tests that need both sides."""
+"""Serve a Shopfloor over HTTP from a thread of the test process, for tests that use both sides."""
 
 from __future__ import annotations
 
@@ -17,32 +17,34 @@ from shopfloor.serving import Shopfloor
 T = TypeVar("T")
 
 
-def away(fn: Callable[[], T]) -> T:
-    """What `fn` returns, run on another thread: a test that drives a browser has an event loop on its own."""
-    with ThreadPoolExecutor(1) as hand:
-        return hand.submit(fn).result()
+def run_in_thread(fn: Callable[[], T]) -> T:
+    """Run `fn` on another thread and return its result: a test that drives a browser has an event loop on its own."""
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(fn).result()
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """A floor and where it is."""
+class ServedShopfloor:
+    """A Shopfloor and the URL at which it is served."""
 
-    floor: Shopfloor
+    shopfloor: Shopfloor
     url: str
 
     def user(self, name: str) -> httpx2.Client:
-        """An HTTP client with the token of a user, who is added when there is none."""
+        """Return an HTTP client with the token of a user, who is added if missing."""
 
         def token() -> str:
-            if name in {person.name for person in self.floor.users()}:
-                return self.floor.issue_token(user=name)[1]
-            return self.floor.add_user(name)[1]
+            if name in {user["id"] for user in self.shopfloor.list_users()}:
+                return str(self.shopfloor.issue_token(user=name)["token"])
+            return str(self.shopfloor.add_user(name)["token"])
 
-        return httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {away(token)}"}, timeout=30)
+        return httpx2.Client(
+            base_url=self.url, headers={"Authorization": f"Bearer {run_in_thread(token)}"}, timeout=300
+        )
 
-    def call(self, user: str, tool: str, **given: Any) -> Any:
-        """A call of todo_direct for a user."""
-        return away(lambda: self.floor.call("todo_direct", tool, {"user_id": user, **given}))
+    def call(self, user: str, tool: str, **arguments: Any) -> Any:
+        """Call a tool of todo_direct for a user."""
+        return run_in_thread(lambda: self.shopfloor.call("todo_direct", tool, {"user_id": user, **arguments}))
 
     def tasks(self, user: str) -> list[Any]:
         found: list[Any] = self.call(user, "list_tasks")
@@ -53,14 +55,14 @@ class Served:
 
 
 @contextmanager
-def served(floor: Shopfloor) -> Iterator[Served]:
-    """Serve the floor for as long as the block lasts."""
+def serve_in_thread(shopfloor: Shopfloor) -> Iterator[ServedShopfloor]:
+    """Serve the Shopfloor for the duration of the block."""
     ready: threading.Event = threading.Event()
     found: dict[str, Any] = {}
 
     async def serve() -> None:
         found["stop"], found["loop"] = asyncio.Event(), asyncio.get_running_loop()
-        async with floor.serving(port=0) as url:
+        async with shopfloor.serving(port=0) as url:
             found["url"] = url
             ready.set()
             await found["stop"].wait()
@@ -75,7 +77,7 @@ def served(floor: Shopfloor) -> Iterator[Served]:
     thread.start()
     ready.wait(30)
     try:
-        yield Served(floor, found["url"])
+        yield ServedShopfloor(shopfloor, found["url"])
     finally:
         found["loop"].call_soon_threadsafe(found["stop"].set)
         thread.join(30)

@@ -1,4 +1,4 @@
-"""One class for everything that can be set: flags, then the environment, then shopfloor.toml, then defaults."""
+"""Settings come from flags, then the environment, then shopfloor.toml, then defaults."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from shopfloor import settings
 from shopfloor.app import check_profile, prepare_data_folder
-from shopfloor.errors import BadSettings, StartRefused
+from shopfloor.errors import BadSettings, StartupError
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.toolkit import Toolset
@@ -18,35 +19,39 @@ from tests.workbench import Tools
 
 @pytest.fixture(autouse=True)
 def project(tmp_path, monkeypatch):
-    """An empty project, and we are in it."""
+    """Create an empty project and change into it."""
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.chdir(folder)
     return folder
 
 
-def write(project, text):
+def write_settings(project, text):
     (project / "shopfloor.toml").write_text(text)
 
 
-def refused(**given):
+def catch_error(**given):
     with pytest.raises(BadSettings) as error:
         Settings(**given)
     return error.value.message
 
 
-def test_without_any_source_there_are_defaults(project):
+def test_settings_have_defaults(project):
     settings = Settings()
     assert settings.model_dump() == {
         "project": project,
         "data": project / ".shopfloor",
         "database": "",
+        "database_direct": None,
         "workspace": "default",
         "host": "127.0.0.1",
         "port": 3001,
+        "workers": 1,
         "profile": ("factory", "todo", "context"),
         "allowed_hosts": (),
         "allowed_origins": (),
+        "public_url": None,
+        "trusted_proxies": (),
         "issuer": None,
         "jwks_url": None,
         "audience": "shopfloor",
@@ -66,27 +71,42 @@ def test_without_any_source_there_are_defaults(project):
         "chat_turns": 20,
         "chat_history": 40,
         "agent_silence_seconds": 420,
+        "elicitation": True,
         "secret_names": settings.secret_names,
+        "search_tokens": 6000,
         "embeddings": "local",
         "embeddings_model": "text-embedding-3-small",
+        "embed_chunks": True,
         "openai_base_url": "",
         "model_cache": settings.model_cache,
+        "keep_log_days": 365,
+        "max_log_rows": 0,
+        "keep_mail_days": 0,
+        "keep_transcript_days": 90,
+        "keep_event_days": 30,
+        "keep_answer_hours": 24,
+        "archive": True,
         "webhooks": (),
         "webhook_secret": "",
+        "webhook_previous_secret": "",
+        "webhook_private_addresses": False,
+        "notify": (),
+        "smtp_url": "",
         "inngest": False,
         "traces": False,
         "log": "auto",
         "log_level": "info",
         "run": {},
-        "run_toolsets": ("loop",),
+        "run_toolsets": ("loop", "context", "factory"),
+        "launch_runs": True,
         "run_permissions": (),
         "hooks": {},
     }
     assert {".envrc", ".netrc", ".npmrc", ".pypirc", "*.pem", "id_rsa"} <= set(settings.secret_names)
 
 
-def test_the_first_source_wins(project, monkeypatch):
-    write(project, 'port = 1\nhost = "toml"\nworkspace = "toml"')
+def test_arguments_win_over_environment_over_file(project, monkeypatch):
+    write_settings(project, 'port = 1\nhost = "toml"\nworkspace = "toml"')
     monkeypatch.setenv("SHOPFLOOR_PORT", "2")
     monkeypatch.setenv("SHOPFLOOR_HOST", "environment")
     settings = Settings(port=3)
@@ -98,8 +118,8 @@ def test_the_first_source_wins(project, monkeypatch):
     )
 
 
-def test_lists_and_tables_are_written_as_their_source_allows(project, monkeypatch):
-    write(
+def test_lists_and_tables_are_read_from_each_source(project, monkeypatch):
+    write_settings(
         project,
         """
         allowed_hosts = ["floor.example"]
@@ -117,82 +137,88 @@ def test_lists_and_tables_are_written_as_their_source_allows(project, monkeypatc
     assert Settings().rate_limits == {"grep": 5}
 
 
-def test_an_unknown_variable_is_named_with_what_there_is(monkeypatch):
-    monkeypatch.setenv("SHOPFLOOR_PROT", "1")
-    message = refused()
-    assert message.startswith(
-        "SHOPFLOOR_PROT is not a setting; settings are agent_silence_seconds, allowed_hosts, allowed_origins"
-    )
-    assert "port" in message
+def test_unknown_variable_is_ignored_with_one_warning(monkeypatch, caplog):
+    # Kubernetes sets the second one in every pod, if a service is called shopfloor.
+    for name in ("SHOPFLOOR_PROT", "SHOPFLOOR_SERVICE_HOST"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setattr(settings, "_WARNED", set())
+    assert [Settings().port, Settings().port] == [3001, 3001]
+    assert [record.message for record in caplog.records] == [
+        "Ignoring SHOPFLOOR_PROT, which is not a setting; did you mean SHOPFLOOR_PORT?",
+        "Ignoring SHOPFLOOR_SERVICE_HOST, which is not a setting",
+    ]
 
 
-def test_an_unknown_key_of_the_file_is_named(project):
-    write(project, "prot = 1")
-    assert refused().startswith("prot is not a setting; settings are agent_silence_seconds")
+def test_unknown_key_of_the_file_is_named(project):
+    write_settings(project, "prot = 1")
+    assert catch_error().startswith("Unknown setting 'prot'; expected one of agent_silence_seconds")
 
 
-def test_an_unknown_argument_is_named():
-    assert refused(prot=1).startswith("prot is not a setting; settings are agent_silence_seconds")
+def test_unknown_keyword_argument_is_named():
+    assert catch_error(prot=1).startswith("Unknown setting 'prot'; expected one of agent_silence_seconds")
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("port", "abc", "port: Input should be a valid integer"),
-        ("port", "65536", "port: Input should be less than or equal to 65535"),
-        ("port", "", "port: Input should be a valid integer"),
-        ("log", "loud", "log: Input should be 'auto', 'json' or 'pretty'"),
-        ("log_level", "INFO", "log_level: Input should be 'debug', 'info', 'warning' or 'error'"),
-        ("retries", "11", "retries: Input should be less than or equal to 10"),
-        ("retry_pause", "-1", "retry_pause: Input should be greater than or equal to 0"),
-        ("calls", "0", "calls: Input should be greater than or equal to 1"),
-        ("workspace", "", "workspace: String should have at least 1 character"),
+        ("port", "abc", "port must be an integer (given:"),
+        ("port", "65536", "port must be at most 65535"),
+        ("port", "", "port must be an integer (given:"),
+        ("log", "loud", "log must be one of auto, json, pretty"),
+        ("log_level", "INFO", "log_level must be one of debug, info, warning, error"),
+        ("retries", "11", "retries must be at most 10"),
+        ("retry_pause", "-1", "retry_pause must be at least 0"),
+        ("calls", "0", "calls must be at least 1"),
+        ("workspace", "", "workspace must not be empty"),
         ("rate_limits", "{", "rate_limits: "),
-        ("rate_limits", '{"grep": -1}', "rate_limits: a limit is 0 (none) or more calls a minute"),
-        ("rate_limits", "[]", "rate_limits: Input should be a valid dictionary"),
+        ("rate_limits", '{"grep": -1}', "rate_limits: a limit must be 0 (no limit) or a number of calls per minute"),
+        ("rate_limits", "[]", "rate_limits must be an object"),
         ("roles", '{"WORKER": {"may": []}}', "roles.WORKER.may"),
-        ("issuer", "https://id.example", "settings: issuer and jwks_url go together: set both or none"),
-        ("profile", "", "profile: "),
-        ("profile", ",", "profile: "),
+        ("issuer", "https://id.example", "settings: issuer and jwks_url must be set together"),
+        ("profile", "", "profile must not be empty"),
+        ("profile", ",", "profile must not be empty"),
     ],
 )
-def test_a_bad_value_is_named_with_what_is_allowed(monkeypatch, name, value, message):
+def test_invalid_value_is_named_with_the_rule(monkeypatch, name, value, message):
     monkeypatch.setenv(f"SHOPFLOOR_{name.upper()}", value)
-    assert refused().startswith(message)
+    assert catch_error().startswith(message)
 
 
 @pytest.mark.parametrize("text", ["data = 5", "data = [1]", "database = 5", "host = 1", "profile = 5", "port = 'x'"])
-def test_a_value_of_the_wrong_kind_in_the_file_is_named(project, text):
-    write(project, text)
-    assert refused().startswith(text.partition(" ")[0])
+def test_value_of_the_wrong_type_in_the_file_is_named(project, text):
+    write_settings(project, text)
+    assert catch_error().startswith(text.partition(" ")[0])
 
 
 @pytest.mark.parametrize("given", [{"project": 5}, {"data": 5}, {"data": ["x"]}])
-def test_a_value_of_the_wrong_kind_in_python_is_named(given):
-    assert refused(**given).startswith(next(iter(given)))
+def test_value_of_the_wrong_type_in_python_is_named(given):
+    assert catch_error(**given).startswith(next(iter(given)))
 
 
 @pytest.mark.parametrize("content", [b"port = ", b"\xff\xfe", b"[port"])
-def test_a_file_that_cannot_be_read_is_named(project, content):
+def test_unreadable_settings_file_is_named(project, content):
     (project / "shopfloor.toml").write_bytes(content)
-    assert refused().startswith(f"{project / 'shopfloor.toml'} cannot be read: ")
+    assert catch_error().startswith(f"{project / 'shopfloor.toml'} cannot be read: ")
 
 
-def test_a_bad_value_among_many_is_named_with_the_others(monkeypatch):
+def test_all_invalid_values_are_named(monkeypatch):
     monkeypatch.setenv("SHOPFLOOR_PORT", "x")
     monkeypatch.setenv("SHOPFLOOR_CALLS", "0")
-    assert {part.partition(":")[0] for part in refused().split("; ")} == {"port", "calls"}
+    assert set(catch_error().split("; ")) == {
+        "port must be an integer (given: 'x')",
+        "calls must be at least 1 (given: '0')",
+    }
 
 
-def test_settings_do_not_change():
+def test_settings_are_frozen():
     with pytest.raises(ValueError, match="frozen"):
         Settings().port = 5  # type: ignore[misc]
 
 
-# --- where the floor is ---
+# --- project and data folder ---
 
 
-def test_a_floor_above_is_found_from_inside_the_project(project, monkeypatch):
+def test_data_folder_above_marks_the_project(project, monkeypatch):
     (project / ".shopfloor").mkdir()
     inside = project / "src" / "deep"
     inside.mkdir(parents=True)
@@ -200,36 +226,36 @@ def test_a_floor_above_is_found_from_inside_the_project(project, monkeypatch):
     assert Settings().project == project
 
 
-def test_a_config_file_marks_a_project_as_well(project, monkeypatch):
-    write(project, "port = 5")
+def test_settings_file_above_marks_the_project(project, monkeypatch):
+    write_settings(project, "port = 5")
     inside = project / "src"
     inside.mkdir()
     monkeypatch.chdir(inside)
     assert (Settings().project, Settings().port) == (project, 5)
 
 
-def test_without_a_mark_the_project_is_where_we_are(project, monkeypatch):
+def test_project_defaults_to_the_current_folder(project, monkeypatch):
     inside = project / "src"
     inside.mkdir()
     monkeypatch.chdir(inside)
     assert Settings().project == inside
 
 
-def test_the_project_named_brings_its_own_file(project, tmp_path, monkeypatch):
+def test_settings_file_of_the_given_project_is_used(project, tmp_path, monkeypatch):
     other = tmp_path / "other"
     other.mkdir()
-    write(other, "port = 7")
+    write_settings(other, "port = 7")
     monkeypatch.setenv("SHOPFLOOR_PROJECT", str(other))
     assert (Settings().project, Settings().data, Settings().port) == (other, other / ".shopfloor", 7)
 
 
-def test_the_data_folder_is_relative_to_the_project_or_absolute(project, tmp_path):
+def test_data_folder_is_relative_to_the_project_or_absolute(project, tmp_path):
     assert Settings(data="state").data == project / "state"
     assert Settings(data=str(tmp_path / "else")).data == tmp_path / "else"
     assert Settings(data="~/floor").data == Path.home() / "floor"
 
 
-def test_the_database_is_a_file_in_the_data_folder_unless_it_is_named(project):
+def test_database_defaults_to_a_file_in_the_data_folder(project):
     assert Settings().database_url == f"sqlite://{project}/.shopfloor/shopfloor.db"
     assert Settings(database="postgresql://host/db").database_url == "postgresql://host/db"
 
@@ -248,54 +274,60 @@ def test_the_database_is_a_file_in_the_data_folder_unless_it_is_named(project):
         ("192.168.1.2", False),
     ],
 )
-def test_only_loopback_is_loopback(host, loopback):
+def test_loopback_is_recognized(host, loopback):
     assert Settings(host=host).loopback is loopback
 
 
 # --- the data folder ---
 
 
-def mode(path):
+def read_mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_the_data_folder_is_for_its_owner_alone_and_out_of_gits_sight(project):
+def test_data_folder_is_private_and_ignored_by_git(project):
     Shopfloor(Settings()).close()
     data = project / ".shopfloor"
-    assert (mode(data), (data / ".gitignore").read_text()) == (0o700, "*\n")
+    assert (read_mode(data), (data / ".gitignore").read_text()) == (0o700, "*\n")
     subprocess.run(["git", "init", "-q"], check=True)
     status = subprocess.run(["git", "status", "--porcelain"], check=True, capture_output=True, text=True)
     assert status.stdout == ""
 
 
-def test_a_data_folder_that_others_could_read_is_closed_to_them(project):
+def test_readable_data_folder_is_made_private(project):
     (project / ".shopfloor").mkdir(mode=0o755)
     prepare_data_folder(Settings())
-    assert mode(project / ".shopfloor") == 0o700
+    assert read_mode(project / ".shopfloor") == 0o700
 
 
-def test_a_git_ignore_of_ones_own_stays(project):
+def test_existing_folder_of_another_name_keeps_its_mode_and_is_not_hidden_from_git(project):
+    project.chmod(0o755)
+    prepare_data_folder(Settings(data="."))
+    assert (read_mode(project), (project / ".gitignore").exists()) == (0o755, False)
+
+
+def test_existing_gitignore_is_kept(project):
     (project / ".shopfloor").mkdir()
     (project / ".shopfloor" / ".gitignore").write_text("*.db\n")
     prepare_data_folder(Settings())
     assert (project / ".shopfloor" / ".gitignore").read_text() == "*.db\n"
 
 
-def test_a_data_folder_that_cannot_be_is_named(project):
+def test_data_folder_that_is_a_file_is_named(project):
     (project / "file").write_text("")
-    with pytest.raises(StartRefused, match=f"The data folder {project}/file/data cannot be used: Not a directory"):
+    with pytest.raises(StartupError, match=f"The data folder {project}/file/data cannot be used: Not a directory"):
         Shopfloor(Settings(data="file/data"))
-    with pytest.raises(StartRefused, match=f"The data folder {project}/file cannot be used: File exists"):
+    with pytest.raises(StartupError, match=f"The data folder {project}/file cannot be used: File exists"):
         Shopfloor(Settings(data="file"))
 
 
-def test_a_data_folder_that_cannot_be_written_to_is_named(project):
-    with pytest.raises(StartRefused, match="The data folder /proc/nowhere cannot be used"):
+def test_unwritable_data_folder_is_named(project):
+    with pytest.raises(StartupError, match="The data folder /proc/nowhere cannot be used"):
         Shopfloor(Settings(data="/proc/nowhere"))
 
 
 @pytest.mark.parametrize("database", ["mysql://x", "floor.db", "sqlite:relative", "sqlite://relative.db"])
-def test_a_database_of_another_kind_is_refused(database):
+def test_unsupported_database_is_refused(database):
     with pytest.raises(BadSettings, match=r"is not a store: use sqlite:///absolute/path\.db or postgresql://"):
         Shopfloor(Settings(database=database))
 
@@ -303,14 +335,14 @@ def test_a_database_of_another_kind_is_refused(database):
 # --- the profile ---
 
 
-def test_a_profile_names_toolsets_that_there_are():
+def test_unknown_toolset_in_the_profile_is_refused():
     toolsets = {"bench": Tools().toolset()}
     with pytest.raises(BadSettings) as error:
         check_profile(Settings(profile="bench,nope"), toolsets)
-    assert error.value.message == "profile: 'nope' is not a toolset that can be served; there are bench"
+    assert error.value.message == "profile: unknown toolset 'nope'; expected any of bench"
 
 
-def test_a_profile_in_which_two_names_collide_names_both():
+def test_profile_with_colliding_tool_names_is_refused():
     twin = Tools().toolset()
     twin.name = "twin"
     with pytest.raises(BadSettings) as error:
@@ -318,34 +350,111 @@ def test_a_profile_in_which_two_names_collide_names_both():
     assert error.value.message == "profile: 'bench' and 'twin' both have a tool 'note'; serve one of them"
 
 
-def test_a_toolset_whose_caller_is_an_argument_is_not_served():
+def test_toolset_with_a_caller_argument_is_not_served():
     direct = Toolset(
         "direct",
-        answer=lambda value, call: value,
-        refuse=lambda error, call: str(error),
-        acts_as=None,
-        may=lambda caller, tool: True,
+        render_error=lambda error, *_: str(error),
+        principal_kind=None,
+        allows=lambda *_: True,
         caller_argument="user_id",
     )
     with pytest.raises(BadSettings) as error:
         check_profile(Settings(profile="direct"), {"bench": Tools().toolset(), "direct": direct})
-    assert error.value.message == "profile: 'direct' is not a toolset that can be served; there are bench"
+    assert error.value.message == "profile: unknown toolset 'direct'; expected any of bench"
 
 
-def test_web_hooks_are_addresses(project):
-    assert Settings(webhooks="http://a.example/x, https://b.example").webhooks == (
-        "http://a.example/x",
-        "https://b.example",
-    )
-    assert Settings(webhooks=["http://a.example", "http://a.example"]).webhooks == ("http://a.example",)
+def test_webhooks_must_be_http_urls(project):
+    both = Settings(webhooks="http://a.example/x, https://b.example").webhooks
+    assert [target.url for target in both] == ["http://a.example/x", "https://b.example"]
+    assert [target.url for target in Settings(webhooks=["http://a.example", "http://a.example"]).webhooks] == [
+        "http://a.example"
+    ]
+    (target,) = Settings(webhooks=[{"url": "http://a.example", "events": ["mail.sent"], "concurrency": 4}]).webhooks
+    assert (target.events, target.concurrency) == (("mail.sent",), 4)
+    assert "concurrency" in catch_error(webhooks=[{"url": "http://a.example", "concurrency": 0}])
     for bad in ("ftp://a.example", "a.example", "http://", "http://a.example /x"):
-        assert refused(webhooks=[bad]).startswith("webhooks: a web hook is an address that begins with http")
+        assert catch_error(webhooks=[bad]).startswith("webhooks: a webhook must be a URL that starts with http")
     assert "hush" not in repr(Settings(webhook_secret="hush"))
 
 
-def test_inngest_needs_its_key(project, monkeypatch):
+def test_inngest_needs_an_event_key(project, monkeypatch):
     monkeypatch.delenv("INNGEST_EVENT_KEY", raising=False)
     monkeypatch.delenv("INNGEST_DEV", raising=False)
-    assert refused(inngest=True) == "settings: inngest needs INNGEST_EVENT_KEY, or INNGEST_DEV for a dev server"
+    assert catch_error(inngest=True) == "settings: inngest needs INNGEST_EVENT_KEY, or INNGEST_DEV for a dev server"
     monkeypatch.setenv("INNGEST_EVENT_KEY", "key")
     assert Settings(inngest=True).inngest
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A repository with a project in a subfolder that has a data folder."""
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    main = tmp_path / "main"
+    (main / "app" / "inner").mkdir(parents=True)
+    (main / "app" / "inner" / "a.txt").write_text("a\n")
+    run_git(tmp_path, "init", "-q", str(main))
+    run_git(main, "add", "-A")
+    run_git(main, "commit", "-q", "-m", "start")
+    (main / "app" / ".shopfloor").mkdir()
+    return main
+
+
+def run_git(folder, *words):
+    options = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "protocol.file.allow=always")
+    subprocess.run(["git", *options, *words], cwd=folder, check=True, capture_output=True)
+
+
+def locate(monkeypatch, folder, **given):
+    monkeypatch.chdir(folder)
+    settings = Settings(**given)
+    return settings.project, settings.data
+
+
+def test_worktrees_share_the_data_folder_and_have_their_own_files(repository, tmp_path, monkeypatch):
+    data = repository / "app" / ".shopfloor"
+    (repository / "app" / "shopfloor.toml").write_text("port = 4000\n")
+    inside = data / "worktrees" / "task-1"
+    for top in (tmp_path / "other", inside):
+        run_git(repository, "worktree", "add", "-q", "--detach", str(top))
+        assert locate(monkeypatch, top / "app" / "inner") == (top / "app", data)
+        assert locate(monkeypatch, repository, project=top / "app") == (top / "app", data)
+        assert locate(monkeypatch, top / "app", data="mine") == (top / "app", top / "app" / "mine")
+        assert Settings().port == 4000
+    # Git sets these in hooks, and they may name any repository.
+    monkeypatch.setenv("GIT_DIR", str(tmp_path))
+    assert locate(monkeypatch, tmp_path / "other" / "app") == (tmp_path / "other" / "app", data)
+    (tmp_path / "other" / "app" / ".shopfloor").mkdir()
+    assert locate(monkeypatch, tmp_path / "other" / "app")[1] == tmp_path / "other" / "app" / ".shopfloor"
+
+
+def test_git_file_that_lies_is_not_believed(repository, tmp_path, monkeypatch):
+    run_git(repository, "worktree", "add", "-q", "--detach", str(tmp_path / "other"))
+    false = tmp_path / "false"
+    (false / "app").mkdir(parents=True)
+    (false / ".git").write_text((tmp_path / "other" / ".git").read_text())
+    assert locate(monkeypatch, false / "app") == (false / "app", false / "app" / ".shopfloor")
+    (false / ".git").write_bytes(b"gitdir: \xff\x00\n")
+    assert locate(monkeypatch, false / "app") == (false / "app", false / "app" / ".shopfloor")
+
+
+def test_submodule_is_a_project_of_its_own(repository, tmp_path, monkeypatch):
+    run_git(tmp_path, "init", "-q", "outer")
+    run_git(tmp_path / "outer", "submodule", "add", "-q", str(repository), "part")
+    place = tmp_path / "outer" / "part" / "app"
+    assert locate(monkeypatch, place) == (place, place / ".shopfloor")
+
+
+def test_data_folder_of_another_user_is_not_shared(repository, tmp_path, monkeypatch):
+    run_git(repository, "worktree", "add", "-q", "--detach", str(tmp_path / "other"))
+    place = tmp_path / "other" / "app"
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000)
+    assert locate(monkeypatch, place) == (place, place / ".shopfloor")
+
+
+def test_worktrees_beside_a_bare_repository_share_its_data_folder(repository, tmp_path, monkeypatch):
+    run_git(tmp_path, "clone", "-q", "--bare", str(repository), str(tmp_path / "hub" / ".bare"))
+    run_git(tmp_path / "hub" / ".bare", "worktree", "add", "-q", "--detach", str(tmp_path / "hub" / "one"))
+    (tmp_path / "hub" / ".shopfloor").mkdir()
+    one = tmp_path / "hub" / "one"
+    assert locate(monkeypatch, one / "app") == (one, tmp_path / "hub" / ".shopfloor")

@@ -15,27 +15,27 @@ import pytest
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from tests.chat.model import KEY
-from tests.serving import Served, served
+from tests.serving import ServedShopfloor, serve_in_thread
 
 MODEL = Path(__file__).parent / "model.py"
 
 
 @pytest.fixture(scope="session")
 def model() -> Iterator[str]:
-    """The address of a model that runs in a process of its own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    """Run the stub model in a process and return its URL."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     process = subprocess.Popen([sys.executable, str(MODEL), str(port)], env={**os.environ})
     url = f"http://127.0.0.1:{port}"
-    until = time.monotonic() + 30
+    deadline = time.monotonic() + 30
     while True:
         try:
             httpx2.get(f"{url}/requests")
             break
         except httpx2.TransportError:
             assert process.poll() is None, "the model ended"
-            assert time.monotonic() < until, "the model did not start"
+            assert time.monotonic() < deadline, "the model did not start"
             time.sleep(0.05)
     yield url
     process.kill()
@@ -44,14 +44,14 @@ def model() -> Iterator[str]:
 
 @pytest.fixture
 def requests(model: str) -> Any:
-    """What the model was sent, since this was last asked."""
+    """Return a function that takes the requests that the model got since the last call."""
 
-    def asked() -> list[Any]:
+    def take_requests() -> list[Any]:
         answer: list[Any] = httpx2.get(f"{model}/requests").json()
         return answer
 
-    asked()
-    return asked
+    take_requests()
+    return take_requests
 
 
 @pytest.fixture(params=["chat_completions", "responses"])
@@ -74,12 +74,12 @@ def settings(tmp_path: Path, model: str, api: str, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
-def floor(settings: Settings) -> Iterator[Shopfloor]:
-    with Shopfloor(settings) as floor:
-        yield floor
+def shopfloor(settings: Settings) -> Iterator[Shopfloor]:
+    with Shopfloor(settings) as shopfloor:
+        yield shopfloor
 
 
 @pytest.fixture
-def server(floor: Shopfloor) -> Iterator[Served]:
-    with served(floor) as server:
+def server(shopfloor: Shopfloor) -> Iterator[ServedShopfloor]:
+    with serve_in_thread(shopfloor) as server:
         yield server

@@ -1,4 +1,4 @@
-"""The official MCP conformance suite, as a function."""
+"""Run the official MCP conformance suite."""
 
 import json
 import re
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from tests.clients import node
 
-STRETCHED = Path(__file__).with_name("patience.cjs")
-PATIENCE = "120000"  # milliseconds a scenario may take; only to end a run that hangs
+LONG_TIMEOUTS = Path(__file__).with_name("patience.cjs")
+TIMEOUT_MS = "120000"  # milliseconds per scenario; only ends a run that hangs
 
 
 @dataclass
 class Outcome:
-    """Checks by `scenario:check`; a check that ran more than once has passed only if it always did."""
+    """Checks by `scenario:check`. A check that ran several times has passed only if it always did."""
 
     passed: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
@@ -29,23 +29,33 @@ class Outcome:
 
 
 def check_server(url: str, revision: str, results: Path) -> Outcome:
-    """What the suite finds at `url` in one revision of the protocol."""
-    run = ["server", "--url", url, "--spec-version", revision, "--timeout", PATIENCE, "--output-dir", str(results)]
-    done = node.run("conformance", *run, "--suite", "all", preload=STRETCHED)
+    """Run the suite against `url` in one revision of the protocol."""
+    command = [
+        "server",
+        "--url",
+        url,
+        "--spec-version",
+        revision,
+        "--timeout",
+        TIMEOUT_MS,
+        "--output-dir",
+        str(results),
+    ]
+    result = node.run("conformance", *command, "--suite", "all", preload=LONG_TIMEOUTS)
     outcome = Outcome()
     reports = sorted(results.glob("server-*/checks.json"))
     for report in reports:
-        outcome.add(_scenario(report.parent.name), json.loads(report.read_text()))
-    if len(reports) != _announced(done.stdout):
-        # A scenario that breaks down writes no report: it must not count as one without failures.
-        raise RuntimeError(f"Not every scenario was reported:\n{done.stdout}\n{done.stderr}")
+        outcome.add(_parse_scenario(report.parent.name), json.loads(report.read_text()))
+    if len(reports) != _count_scenarios(result.stdout):
+        # A crashed scenario writes no report, and must not count as one without failures.
+        raise RuntimeError(f"Not every scenario was reported:\n{result.stdout}\n{result.stderr}")
     return outcome
 
 
-def _scenario(folder: str) -> str:
+def _parse_scenario(folder: str) -> str:
     return re.sub(r"^server-|-\d{4}-\d\d-\d\dT[\d-]+Z$", "", folder)
 
 
-def _announced(stdout: str) -> int:
+def _count_scenarios(stdout: str) -> int:
     match = re.search(r"\((\d+) scenarios\)", stdout)
     return int(match[1]) if match else -1

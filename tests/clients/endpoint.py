@@ -1,7 +1,7 @@
-"""Puts the fixture server on HTTP: `python -m tests.clients.endpoint MOUNT FOLDER` prints its address and serves.
+"""Serve the fixture server over HTTP: `python -m tests.clients.endpoint MOUNT FOLDER` prints its URL and serves.
 
-MOUNT is a way to turn an MCP server into an ASGI application: `ours`, which is Shopfloor's own gate and endpoint
-around it, or `sessions` for comparison.
+MOUNT turns an MCP server into an ASGI application: `ours` with Shopfloor's gate and endpoint, or `sessions` with the
+session manager of the SDK for comparison.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shopfloor.app import build
 from shopfloor.settings import Settings
 from shopfloor.transports.gate import Gate
 from shopfloor.transports.mcp import Endpoint
-from shopfloor.transports.server import configured, listening, url_of
+from shopfloor.transports.server import open_socket, socket_url, uvicorn_config
 from tests.clients import fixtures
 
 LOOPBACK = TransportSecuritySettings(
@@ -34,32 +34,35 @@ LOOPBACK = TransportSecuritySettings(
 )
 
 
-def ours(server: Server[Any], folder: str) -> ASGIApp:
-    """The way of Shopfloor: its endpoint behind its gate, on a floor that needs no credential."""
+def mount_with_shopfloor(server: Server[Any], folder: str) -> ASGIApp:
+    """Mount the server as Shopfloor does: its endpoint behind its gate, without credentials."""
     settings = Settings(project=folder)
     endpoint = Endpoint(build(settings), server)
-    return Gate(_application(endpoint, endpoint.running), settings)
+    return Gate(_build_application(endpoint, endpoint.running), settings)
 
 
-def sessions(server: Server[Any], folder: str) -> ASGIApp:
-    """The SDK's own way: a session per client, every answer a stream."""
+def mount_with_sessions(server: Server[Any], folder: str) -> ASGIApp:
+    """Mount the server as the SDK does: a session per client, every response a stream."""
     manager = StreamableHTTPSessionManager(server, security_settings=LOOPBACK)
-    return _application(_Stripped(manager.handle_request), manager.run)
+    return _build_application(_StripHeaders(manager.handle_request), manager.run)
 
 
-MOUNTS: dict[str, Callable[[Server[Any], str], ASGIApp]] = {"ours": ours, "sessions": sessions}
+MOUNTS: dict[str, Callable[[Server[Any], str], ASGIApp]] = {
+    "ours": mount_with_shopfloor,
+    "sessions": mount_with_sessions,
+}
 
 
 def main(mount: str, folder: str) -> None:
     # Half of what the older revision offers is deprecated in the newer one; both are tested.
     warnings.simplefilter("ignore", MCPDeprecationWarning)
-    config = configured(MOUNTS[mount](fixtures.server(), folder))
-    with listening("127.0.0.1", 0) as listener:
-        print(f"{url_of(listener)}/mcp", flush=True)
+    config = uvicorn_config(MOUNTS[mount](fixtures.build_server(), folder))
+    with open_socket("127.0.0.1", 0) as listener:
+        print(f"{socket_url(listener)}/mcp", flush=True)
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def _application(endpoint: ASGIApp, running: Callable[[], AbstractAsyncContextManager[None]]) -> Starlette:
+def _build_application(endpoint: ASGIApp, running: Callable[[], AbstractAsyncContextManager[None]]) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with running():
@@ -68,8 +71,8 @@ def _application(endpoint: ASGIApp, running: Callable[[], AbstractAsyncContextMa
     return Starlette(routes=[Route("/mcp", endpoint)], lifespan=lifespan)
 
 
-class _Stripped:
-    """Spaces around a header's value are no part of it, and the HTTP parser leaves them."""
+class _StripHeaders:
+    """Strip the spaces around header values, which the HTTP parser leaves."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

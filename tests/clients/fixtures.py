@@ -1,6 +1,6 @@
 """A server with the tools, resources and prompts that the MCP conformance suite calls by name.
 
-Nothing here is Shopfloor's: what is under test is the way a server is put on HTTP (see endpoint.py).
+Nothing here belongs to Shopfloor: the tests are about serving over HTTP (see endpoint.py).
 """
 
 import json
@@ -25,7 +25,7 @@ Prompt = Callable[[types.GetPromptRequestParams], types.GetPromptResult | types.
 NAME = "conformance-fixtures"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 SILENCE = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
-BEAT = 0.05  # the suite asks for a pause between two notifications
+PAUSE_SECONDS = 0.05  # the suite asks for a pause between two notifications
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ TOOLS: dict[str, Fixture] = {}
 PROMPTS: dict[str, tuple[Prompt, list[str]]] = {}
 
 
-def server() -> Server[Any]:
+def build_server() -> Server[Any]:
     bus = InMemorySubscriptionBus()
-    built = Server(
+    server = Server(
         NAME,
         version="1.0.0",
         on_list_tools=list_tools,
@@ -57,11 +57,11 @@ def server() -> Server[Any]:
         on_get_prompt=get_prompt,
         on_completion=complete,
     )
-    built.add_request_handler("logging/setLevel", types.SetLevelRequestParams, accept)
-    built.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=NAME))
-    TOOLS["test_trigger_tool_change"] = _trigger(bus, ToolsListChanged())
-    TOOLS["test_trigger_prompt_change"] = _trigger(bus, PromptsListChanged())
-    return built
+    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, accept)
+    server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=NAME))
+    TOOLS["test_trigger_tool_change"] = _make_trigger(bus, ToolsListChanged())
+    TOOLS["test_trigger_prompt_change"] = _make_trigger(bus, PromptsListChanged())
+    return server
 
 
 # Tools
@@ -83,7 +83,7 @@ async def call_tool(context: Context, call: Call) -> Answer:
 
 
 def tool(description: str, **properties: Any) -> Callable[..., Any]:
-    """Registers a tool under its function's name; every property is required."""
+    """Register a tool by the name of its function. Every property is required."""
     schema = {"type": "object", "properties": properties, "required": list(properties)}
 
     def register(run: Callable[[Context, Call], Awaitable[Answer]]) -> Callable[[Context, Call], Awaitable[Answer]]:
@@ -93,99 +93,101 @@ def tool(description: str, **properties: Any) -> Callable[..., Any]:
     return register
 
 
-def say(*blocks: str | types.ContentBlock, is_error: bool = False) -> types.CallToolResult:
+def make_result(*blocks: str | types.ContentBlock, is_error: bool = False) -> types.CallToolResult:
     content = [types.TextContent(text=block) if isinstance(block, str) else block for block in blocks]
     return types.CallToolResult(content=content, is_error=is_error)
 
 
-def image() -> types.ImageContent:
+def make_image() -> types.ImageContent:
     return types.ImageContent(data=PIXEL, mime_type="image/png")
 
 
-def embedded(uri: str, text: str, mime_type: str = "text/plain") -> types.EmbeddedResource:
+def make_resource(uri: str, text: str, mime_type: str = "text/plain") -> types.EmbeddedResource:
     return types.EmbeddedResource(resource=types.TextResourceContents(uri=uri, mime_type=mime_type, text=text))
 
 
-@tool("Answers with text")
+@tool("Return text")
 async def test_simple_text(context: Context, call: Call) -> Answer:
-    return say("This is a simple text response for testing.")
+    return make_result("This is a simple text response for testing.")
 
 
-@tool("Answers with an image")
+@tool("Return an image")
 async def test_image_content(context: Context, call: Call) -> Answer:
-    return say(image())
+    return make_result(make_image())
 
 
-@tool("Answers with a sound")
+@tool("Return a sound")
 async def test_audio_content(context: Context, call: Call) -> Answer:
-    return say(types.AudioContent(data=SILENCE, mime_type="audio/wav"))
+    return make_result(types.AudioContent(data=SILENCE, mime_type="audio/wav"))
 
 
-@tool("Answers with a resource")
+@tool("Return a resource")
 async def test_embedded_resource(context: Context, call: Call) -> Answer:
-    return say(embedded("test://embedded-resource", "This is an embedded resource content."))
+    return make_result(make_resource("test://embedded-resource", "This is an embedded resource content."))
 
 
-@tool("Answers with text, an image and a resource")
+@tool("Return text, an image and a resource")
 async def test_multiple_content_types(context: Context, call: Call) -> Answer:
     data = json.dumps({"test": "data", "value": 123})
-    return say(
-        "Multiple content types test:", image(), embedded("test://mixed-content-resource", data, "application/json")
+    return make_result(
+        "Multiple content types test:",
+        make_image(),
+        make_resource("test://mixed-content-resource", data, "application/json"),
     )
 
 
-@tool("Always refuses")
+@tool("Return an error")
 async def test_error_handling(context: Context, call: Call) -> Answer:
-    return say("This tool intentionally returns an error for testing", is_error=True)
+    return make_result("This tool intentionally returns an error for testing", is_error=True)
 
 
-@tool("Logs three lines while it works")
+@tool("Log three lines")
 async def test_tool_with_logging(context: Context, call: Call) -> Answer:
     for line in ("Tool execution started", "Tool processing data", "Tool execution completed"):
         await context.session.send_log_message("info", line, related_request_id=context.request_id)
-        await anyio.sleep(BEAT)
-    return say("Tool with logging executed successfully")
+        await anyio.sleep(PAUSE_SECONDS)
+    return make_result("Tool with logging executed successfully")
 
 
-@tool("Logs one line, which only callers that asked for logs may see")
+@tool("Log one line, which only callers that asked for logs get")
 async def test_logging_tool(context: Context, call: Call) -> Answer:
     await context.session.send_log_message("info", "A line", related_request_id=context.request_id)
-    return say("Logged")
+    return make_result("Logged")
 
 
-@tool("Reports progress while it works")
+@tool("Report progress")
 async def test_tool_with_progress(context: Context, call: Call) -> Answer:
     for done in (0, 50, 100):
         await context.session.report_progress(done, 100, f"Completed step {done} of 100")
-        await anyio.sleep(BEAT)
-    return say("Tool with progress executed successfully")
+        await anyio.sleep(PAUSE_SECONDS)
+    return make_result("Tool with progress executed successfully")
 
 
-@tool("Closes its own stream and finishes after the client has come back")
+@tool("Close the stream and finish after the client has reconnected")
 async def test_reconnection(context: Context, call: Call) -> Answer:
     if context.close_sse_stream is not None:
         await context.close_sse_stream()
-        await anyio.sleep(4 * BEAT)
-    return say("Reconnection test completed")
+        await anyio.sleep(4 * PAUSE_SECONDS)
+    return make_result("Reconnection test completed")
 
 
-@tool("Reads an argument that is repeated in a header", region={"type": "string", "x-mcp-header": "Region"})
+@tool("Read an argument that is repeated in a header", region={"type": "string", "x-mcp-header": "Region"})
 async def test_header_parameter(context: Context, call: Call) -> Answer:
-    return say(f"Region: {(call.arguments or {}).get('region')}")
+    return make_result(f"Region: {(call.arguments or {}).get('region')}")
 
 
-@tool("Needs a client that can sample")
+@tool("Require a client that can sample")
 async def test_missing_capability(context: Context, call: Call) -> Answer:
     needed = types.ClientCapabilities(sampling=types.SamplingCapability())
     if not context.session.check_client_capability(needed):
         missing = types.MissingRequiredClientCapabilityErrorData(required_capabilities=needed)
         data = missing.model_dump(mode="json", by_alias=True, exclude_none=True)
         raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "This tool needs a client that can sample", data)
-    return say("The client can sample")
+    return make_result("The client can sample")
 
 
 async def _json_schema_tool(context: Context, call: Call) -> Answer:
-    return say(json.dumps(call.arguments or {}, sort_keys=True))
+    return make_result(json.dumps(call.arguments or {}, sort_keys=True))
 
 
 TOOLS["json_schema_2020_12_tool"] = Fixture(
@@ -217,33 +219,33 @@ TOOLS["json_schema_2020_12_tool"] = Fixture(
 )
 
 
-def _trigger(bus: InMemorySubscriptionBus, event: ToolsListChanged | PromptsListChanged) -> Fixture:
+def _make_trigger(bus: InMemorySubscriptionBus, event: ToolsListChanged | PromptsListChanged) -> Fixture:
     async def run(context: Context, call: Call) -> Answer:
         await bus.publish(event)
-        return say("Announced")
+        return make_result("Announced")
 
-    return Fixture(run, {"type": "object", "properties": {}}, "Announces that a list has changed")
-
-
-# Tools that ask the client back: in the handshake revisions by a request of their own …
+    return Fixture(run, {"type": "object", "properties": {}}, "Announce that a list has changed")
 
 
-@tool("Asks the client's model", prompt={"type": "string"})
+# Tools that ask the client for input: in the handshake revisions with a request of their own …
+
+
+@tool("Ask the model of the client", prompt={"type": "string"})
 async def test_sampling(context: Context, call: Call) -> Answer:
     question = types.TextContent(text=(call.arguments or {})["prompt"])
     reply = await context.session.create_message(
         [types.SamplingMessage(role="user", content=question)], max_tokens=100, related_request_id=context.request_id
     )
-    return say(f"LLM response: {reply.content.text if isinstance(reply.content, types.TextContent) else ''}")
+    return make_result(f"LLM response: {reply.content.text if isinstance(reply.content, types.TextContent) else ''}")
 
 
 async def elicit(context: Context, message: str, properties: dict[str, Any], required: list[str]) -> Answer:
     schema = {"type": "object", "properties": properties, "required": required}
     reply = await context.session.elicit_form(message, schema, related_request_id=context.request_id)
-    return say(f"Elicitation completed: action={reply.action}, content={json.dumps(reply.content)}")
+    return make_result(f"Elicitation completed: action={reply.action}, content={json.dumps(reply.content)}")
 
 
-@tool("Asks the person", message={"type": "string"})
+@tool("Ask the user", message={"type": "string"})
 async def test_elicitation(context: Context, call: Call) -> Answer:
     fields = {
         "username": {"type": "string", "description": "User's response"},
@@ -252,7 +254,7 @@ async def test_elicitation(context: Context, call: Call) -> Answer:
     return await elicit(context, (call.arguments or {})["message"], fields, list(fields))
 
 
-@tool("Asks the person, with defaults")
+@tool("Ask the user, with defaults")
 async def test_elicitation_sep1034_defaults(context: Context, call: Call) -> Answer:
     fields = {
         "name": {"type": "string", "default": "John Doe"},
@@ -264,7 +266,7 @@ async def test_elicitation_sep1034_defaults(context: Context, call: Call) -> Ans
     return await elicit(context, "Please check your details", fields, [])
 
 
-@tool("Asks the person to choose")
+@tool("Ask the user to choose")
 async def test_elicitation_sep1330_enums(context: Context, call: Call) -> Answer:
     plain = ["option1", "option2", "option3"]
     titled = [{"const": f"value{n}", "title": title} for n, title in enumerate(("First", "Second", "Third"), 1)]
@@ -279,12 +281,12 @@ async def test_elicitation_sep1330_enums(context: Context, call: Call) -> Answer
     return await elicit(context, "Please choose", fields, [])
 
 
-# … and from 2026-07-28 on by an answer that names what is missing.
+# … and from 2026-07-28 on with a response that names the missing input.
 
 
 @dataclass(frozen=True)
 class Round:
-    """What one answer asks for; `state` comes back with the client's next try."""
+    """The inputs that one response asks for. The client returns `state` with its next try."""
 
     requests: dict[str, types.InputRequest]
     state: str | None = None
@@ -292,75 +294,81 @@ class Round:
     def ask(self) -> types.InputRequiredResult:
         return types.InputRequiredResult(input_requests=self.requests, request_state=self.state)
 
-    def answered_by(self, params: types.InputResponseRequestParams) -> bool:
+    def is_answered_by(self, params: types.InputResponseRequestParams) -> bool:
         responses = params.input_responses or {}
         return self.requests.keys() <= responses.keys() and params.request_state == self.state
 
 
-def form(message: str, **fields: str) -> types.ElicitRequest:
+def make_form(message: str, **fields: str) -> types.ElicitRequest:
     properties = {name: {"type": kind} for name, kind in fields.items()}
     schema = {"type": "object", "properties": properties, "required": list(fields)}
     return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
 
 
-def sample(text: str) -> types.CreateMessageRequest:
+def make_sample(text: str) -> types.CreateMessageRequest:
     message = types.SamplingMessage(role="user", content=types.TextContent(text=text))
     return types.CreateMessageRequest(params=types.CreateMessageRequestParams(messages=[message], max_tokens=100))
 
 
-def response_text(params: types.InputResponseRequestParams) -> str:
-    """Everything the client answered, as JSON, by key."""
+def format_responses(params: types.InputResponseRequestParams) -> str:
+    """Format the responses of the client as JSON, by key."""
     responses = params.input_responses or {}
     return json.dumps({key: value.model_dump(mode="json", by_alias=True) for key, value in responses.items()})
 
 
-async def _rounds(rounds: list[Round], done: str, context: Context, call: Call) -> Answer:
-    """The round after the one that `call` answers; with the last one answered, the result."""
+async def _run_rounds(rounds: list[Round], done: str, context: Context, call: Call) -> Answer:
+    """Return the round after the one that `call` answers, or the result after the last."""
     for answered, upcoming in zip(rounds, [*rounds[1:], None], strict=True):
-        if answered.answered_by(call):
-            return upcoming.ask() if upcoming else say(f"{done}: {response_text(call)}")
+        if answered.is_answered_by(call):
+            return upcoming.ask() if upcoming else make_result(f"{done}: {format_responses(call)}")
     return rounds[0].ask()
 
 
-def asks(name: str, *rounds: Round, done: str = "Answered") -> None:
+def add_asking_tool(name: str, *rounds: Round, done: str = "Answered") -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {}}
-    TOOLS[name] = Fixture(partial(_rounds, list(rounds), done), schema, "Asks back before it answers")
+    TOOLS[name] = Fixture(partial(_run_rounds, list(rounds), done), schema, "Ask for input before responding")
 
 
-WHO = form("What is your name?", name="string")
+NAME_FORM = make_form("What is your name?", name="string")
 ROOTS = types.ListRootsRequest()
 
-asks("test_streaming_elicitation", Round({"user_name": WHO}))
-asks("test_input_required_result_elicitation", Round({"user_name": WHO}), done="Hello")
-asks("test_input_required_result_sampling", Round({"capital_question": sample("What is the capital of France?")}))
-asks("test_input_required_result_list_roots", Round({"client_roots": ROOTS}))
-asks(
+add_asking_tool("test_streaming_elicitation", Round({"user_name": NAME_FORM}))
+add_asking_tool("test_input_required_result_elicitation", Round({"user_name": NAME_FORM}), done="Hello")
+add_asking_tool(
+    "test_input_required_result_sampling", Round({"capital_question": make_sample("What is the capital of France?")})
+)
+add_asking_tool("test_input_required_result_list_roots", Round({"client_roots": ROOTS}))
+add_asking_tool(
     "test_input_required_result_request_state",
-    Round({"confirm": form("Please confirm", ok="boolean")}, state="asked"),
+    Round({"confirm": make_form("Please confirm", ok="boolean")}, state="asked"),
     done="state-ok",
 )
-asks("test_input_required_result_tampered_state", Round({"confirm": form("Please confirm", ok="boolean")}, "asked"))
-asks(
+add_asking_tool(
+    "test_input_required_result_tampered_state", Round({"confirm": make_form("Please confirm", ok="boolean")}, "asked")
+)
+add_asking_tool(
     "test_input_required_result_multiple_inputs",
-    Round({"user_name": WHO, "greeting": sample("Generate a greeting"), "client_roots": ROOTS}, state="asked"),
+    Round(
+        {"user_name": NAME_FORM, "greeting": make_sample("Generate a greeting"), "client_roots": ROOTS}, state="asked"
+    ),
 )
-asks(
+add_asking_tool(
     "test_input_required_result_multi_round",
-    Round({"step1": form("Step 1: What is your name?", name="string")}, state="step 1"),
-    Round({"step2": form("Step 2: What is your favorite color?", color="string")}, state="step 2"),
+    Round({"step1": make_form("Step 1: What is your name?", name="string")}, state="step 1"),
+    Round({"step2": make_form("Step 2: What is your favorite color?", color="string")}, state="step 2"),
 )
 
 
-@tool("Asks only what the client can answer")
+@tool("Ask only for what the client supports")
 async def test_input_required_result_capabilities(context: Context, call: Call) -> Answer:
-    able = context.session.client_capabilities or types.ClientCapabilities()
+    capabilities = context.session.client_capabilities or types.ClientCapabilities()
     requests: dict[str, types.InputRequest] = {}
-    if able.elicitation is not None:
-        requests["user_name"] = WHO
-    if able.sampling is not None:
-        requests["greeting"] = sample("Generate a greeting")
+    if capabilities.elicitation is not None:
+        requests["user_name"] = NAME_FORM
+    if capabilities.sampling is not None:
+        requests["greeting"] = make_sample("Generate a greeting")
     if not requests or call.input_responses:
-        return say(f"Answered: {response_text(call)}")
+        return make_result(f"Answered: {format_responses(call)}")
     return types.InputRequiredResult(input_requests=requests)
 
 
@@ -398,8 +406,8 @@ async def read_resource(context: Context, params: types.ReadResourceRequestParam
     if uri in RESOURCES:
         return types.ReadResourceResult(contents=[RESOURCES[uri]])
     if uri.startswith("test://template/") and uri.endswith("/data"):
-        given = uri.removeprefix("test://template/").removesuffix("/data")
-        text = json.dumps({"id": given, "templateTest": True, "data": f"Data for ID: {given}"})
+        resource_id = uri.removeprefix("test://template/").removesuffix("/data")
+        text = json.dumps({"id": resource_id, "templateTest": True, "data": f"Data for ID: {resource_id}"})
         body = types.TextResourceContents(uri=uri, mime_type="application/json", text=text)
         return types.ReadResourceResult(contents=[body])
     raise MCPError(INVALID_PARAMS, "Resource not found", {"uri": uri})
@@ -453,27 +461,27 @@ def test_simple_prompt(params: types.GetPromptRequestParams) -> types.GetPromptR
 
 @prompt("arg1", "arg2")
 def test_prompt_with_arguments(params: types.GetPromptRequestParams) -> types.GetPromptResult:
-    given = params.arguments or {}
-    return ask_model(f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'")
+    arguments = params.arguments or {}
+    return ask_model(f"Prompt with arguments: arg1='{arguments['arg1']}', arg2='{arguments['arg2']}'")
 
 
 @prompt("resourceUri")
 def test_prompt_with_embedded_resource(params: types.GetPromptRequestParams) -> types.GetPromptResult:
-    resource = embedded((params.arguments or {})["resourceUri"], "Embedded resource content for testing.")
+    resource = make_resource((params.arguments or {})["resourceUri"], "Embedded resource content for testing.")
     return ask_model(resource, "Please process the embedded resource above.")
 
 
 @prompt()
 def test_prompt_with_image(params: types.GetPromptRequestParams) -> types.GetPromptResult:
-    return ask_model(image(), "Please analyze the image above.")
+    return ask_model(make_image(), "Please analyze the image above.")
 
 
 @prompt()
 def test_input_required_result_prompt(
     params: types.GetPromptRequestParams,
 ) -> types.GetPromptResult | types.InputRequiredResult:
-    wanted = Round({"user_context": form("What context should the prompt use?", context="string")})
-    return ask_model(f"Context: {response_text(params)}") if wanted.answered_by(params) else wanted.ask()
+    wanted = Round({"user_context": make_form("What context should the prompt use?", context="string")})
+    return ask_model(f"Context: {format_responses(params)}") if wanted.is_answered_by(params) else wanted.ask()
 
 
 async def complete(context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:

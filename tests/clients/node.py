@@ -1,4 +1,4 @@
-"""Runs the outside clients of package.json with the Node.js that comes with them."""
+"""Run the third-party clients of package.json with the Node.js that comes with them."""
 
 import os
 import subprocess
@@ -9,10 +9,10 @@ COMMANDS = Path(__file__).parent / "node_modules" / ".bin"
 
 
 def run(command: str, *arguments: str, preload: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """What became of one of the programs; `preload` is a script that Node.js runs before it."""
+    """Run one of the programs. `preload` is a script that Node.js runs first."""
     if not (COMMANDS / command).exists():
-        raise RuntimeError("The outside clients are not installed: run `make clients`")
-    # These programs keep settings and logins in the home folder; they get one of their own.
+        raise RuntimeError("The clients are not installed. Run `make clients`.")
+    # These programs keep settings and logins in the home folder, so they get one of their own.
     home = CHECKOUT / ".cache" / "home"
     home.mkdir(parents=True, exist_ok=True)
     options = [] if preload is None else ["--require", str(preload)]

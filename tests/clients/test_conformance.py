@@ -1,4 +1,4 @@
-"""The official conformance suite against a server with its fixtures, put on HTTP by Shopfloor's own gate and endpoint."""
+"""Run the official conformance suite against its fixtures behind Shopfloor's gate and endpoint."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,41 +10,43 @@ import yaml
 from tests.clients.conformance import Outcome, check_server
 from tests.clients.serving import serving
 
-LISTED: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_name("expected_failures.yaml").read_text())
-WITH_LISTED = [revision for revision in LISTED if LISTED[revision]]
+EXPECTED_FAILURES: dict[str, dict[str, str]] = yaml.safe_load(
+    Path(__file__).with_name("expected_failures.yaml").read_text()
+)
+REVISIONS_WITH_FAILURES = [revision for revision in EXPECTED_FAILURES if EXPECTED_FAILURES[revision]]
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, str], Outcome]]:
-    """What the suite finds, by mount and revision. The runs mostly wait, so they wait at the same time."""
+    """Return the outcome by mount and revision. The runs mostly wait, so they run concurrently."""
 
-    def found(mount: str, revision: str) -> Outcome:
+    def run_suite(mount: str, revision: str) -> Outcome:
         with serving(mount) as url:
             return check_server(url, revision, tmp_path_factory.mktemp(f"{mount}-{revision}"))
 
-    wanted = [("ours", revision) for revision in LISTED] + [("sessions", revision) for revision in WITH_LISTED]
-    with ThreadPoolExecutor(len(wanted)) as hands:
-        runs: dict[tuple[str, str], Future[Outcome]] = {one: hands.submit(found, *one) for one in wanted}
+    mounts = [("ours", revision) for revision in EXPECTED_FAILURES] + [
+        ("sessions", revision) for revision in REVISIONS_WITH_FAILURES
+    ]
+    with ThreadPoolExecutor(len(mounts)) as executor:
+        runs: dict[tuple[str, str], Future[Outcome]] = {one: executor.submit(run_suite, *one) for one in mounts}
         yield lambda mount, revision: runs[mount, revision].result()
 
 
-@pytest.mark.parametrize("revision", LISTED)
-def test_no_check_fails_beyond_the_written_list(outcomes: Callable[[str, str], Outcome], revision: str) -> None:
+@pytest.mark.parametrize("revision", EXPECTED_FAILURES)
+def test_only_listed_conformance_checks_fail(outcomes: Callable[[str, str], Outcome], revision: str) -> None:
     outcome = outcomes("ours", revision)
-    unexpected = {check: why for check, why in outcome.failed.items() if check not in LISTED[revision]}
-    stale = LISTED[revision].keys() - outcome.failed.keys()
+    unexpected = {check: why for check, why in outcome.failed.items() if check not in EXPECTED_FAILURES[revision]}
+    stale = EXPECTED_FAILURES[revision].keys() - outcome.failed.keys()
     assert (unexpected, stale) == ({}, set())
     assert len(outcome.passed) > 30
 
 
-@pytest.mark.parametrize("revision", WITH_LISTED)
-def test_every_listed_check_passes_once_the_server_keeps_sessions(
-    outcomes: Callable[[str, str], Outcome], revision: str
-) -> None:
+@pytest.mark.parametrize("revision", REVISIONS_WITH_FAILURES)
+def test_listed_checks_pass_with_sessions(outcomes: Callable[[str, str], Outcome], revision: str) -> None:
     outcome = outcomes("sessions", revision)
-    assert {check: why for check, why in outcome.failed.items() if check in LISTED[revision]} == {}
+    assert {check: why for check, why in outcome.failed.items() if check in EXPECTED_FAILURES[revision]} == {}
 
 
-@pytest.mark.parametrize("revision", LISTED)
-def test_every_listed_check_has_its_reason(revision: str) -> None:
-    assert all(len(reason.split()) > 5 for reason in LISTED[revision].values())
+@pytest.mark.parametrize("revision", EXPECTED_FAILURES)
+def test_every_listed_check_has_a_reason(revision: str) -> None:
+    assert all(len(reason.split()) > 5 for reason in EXPECTED_FAILURES[revision].values())

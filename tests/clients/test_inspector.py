@@ -1,4 +1,4 @@
-"""The official Inspector against a real server."""
+"""Run the official Inspector against a real server."""
 
 import json
 from collections.abc import Iterator
@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from tests.clients.inspector import inspect
-from tests.doors.server import bearer, serving
-from tests.doors.team import LOG_DECISION, WORKER_TOOLS
+from tests.transports.server import bearer, serving
+from tests.transports.team import LOG_DECISION, WORKER_TOOLS
 
 ERAS = ["legacy", "modern"]
 
 
 @dataclass
 class Worker:
-    """An agent who looks at its floor through the Inspector."""
+    """An agent that uses the Inspector."""
 
     url: str
     token: str
@@ -35,14 +35,14 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_the_inspector_lists_tools_and_has_no_remarks(worker: Worker, era: str) -> None:
+def test_inspector_lists_tools_without_warnings(worker: Worker, era: str) -> None:
     listed = worker.inspect("tools/list", era=era)
     assert set(WORKER_TOOLS) <= {tool["name"] for tool in listed["result"]["tools"]}
     assert (listed["problems"], listed.get("error")) == ("", None)
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_the_inspector_calls_a_tool(worker: Worker, era: str) -> None:
+def test_inspector_calls_a_tool(worker: Worker, era: str) -> None:
     called = worker.call(LOG_DECISION, {"title": "Chose a queue", "body": "Because of the load"}, era)
     answer = called["result"]["structuredContent"]
     assert answer["data"]["logId"].startswith("log-")
@@ -51,14 +51,14 @@ def test_the_inspector_calls_a_tool(worker: Worker, era: str) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_the_inspector_sees_a_refusal_as_one(worker: Worker, era: str) -> None:
-    refused = worker.call(LOG_DECISION, {"title": "", "body": ""}, era)
-    assert refused["result"]["isError"] is True
-    assert refused["result"]["structuredContent"]["error"]["code"] == "INVALID_INPUT"
-    assert refused["error"]["code"] == "tool_is_error"
+def test_inspector_reports_a_rejected_call_as_an_error(worker: Worker, era: str) -> None:
+    rejected = worker.call(LOG_DECISION, {"title": "", "body": ""}, era)
+    assert rejected["result"]["isError"] is True
+    assert rejected["result"]["structuredContent"]["error"]["code"] == "INVALID_INPUT"
+    assert rejected["error"]["code"] == "tool_is_error"
 
 
-def test_the_inspector_without_a_token_is_asked_for_one(worker: Worker) -> None:
-    refused = inspect(f"{worker.url}/mcp", "tools/list", era="legacy")
-    assert "result" not in refused
-    assert refused["error"]
+def test_inspector_without_a_token_gets_an_error(worker: Worker) -> None:
+    rejected = inspect(f"{worker.url}/mcp", "tools/list", era="legacy")
+    assert "result" not in rejected
+    assert rejected["error"]

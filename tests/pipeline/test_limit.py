@@ -1,16 +1,15 @@
-"""So many calls a minute per principal and tool, in a sliding window."""
+"""The rate limit per principal and tool, in a sliding window of a minute."""
 
 from __future__ import annotations
 
 import pytest
 
-from shopfloor.domain.actors import Kind, Principal
+from shopfloor.domain.principals import Kind, Principal
 from shopfloor.domain.times import MINUTE, SECOND
 from shopfloor.errors import RateLimited
-from shopfloor.pipeline import compose
-from shopfloor.pipeline.limit import FEW, Windows, limit
-from shopfloor.toolkit import Waiting
-from tests.workbench import bare_call
+from shopfloor.pipeline.limit import SWEEP_THRESHOLD, Windows, limit
+from shopfloor.toolkit import AuthenticatedRequest, Waiting
+from tests.workbench import bare_record, bare_request
 
 BUILDER = Principal(Kind.AGENT, "builder", "WORKER")
 TESTER = Principal(Kind.AGENT, "tester", "WORKER")
@@ -18,38 +17,35 @@ TESTER = Principal(Kind.AGENT, "tester", "WORKER")
 
 @pytest.fixture
 def database(tmp_path):
-    """The window is in memory; its rows in the log are tested in test_record.py."""
+    """Use SQLite only: the window is in memory. test_record.py tests its log rows."""
     return f"sqlite://{tmp_path}/floor.db"
 
 
 class Window:
-    """The step alone, with a clock that stands still."""
+    """The limit step alone, with a fixed clock."""
 
-    def __init__(self, floor, per_minute):
+    def __init__(self, shopfloor, per_minute):
         self.now = 1_000 * MINUTE
         self.hits: list[str] = []
-        self._works = floor.floor.works
-        self._walk = compose(
-            [limit(per_minute, lambda: self.now, self._works, self.hits.append)], lambda call: "served"
-        )
+        self._database = shopfloor.engine.database
+        self._step = limit(lambda call: "served", per_minute, lambda: self.now, self._database, self.hits.append)
 
-    def call(self, actor=BUILDER, tool="grep", waited=None):
-        call = bare_call(tool)
-        call.actor, call.waited, call.reference = actor, waited, 7
+    def call(self, actor=BUILDER, tool="grep", resumed=None):
+        call = AuthenticatedRequest(bare_request(tool), bare_record(), actor, resumed)
         try:
-            return self._walk(call)
+            return self._step(call)
         except RateLimited as error:
             return error.facts["seconds"]
 
 
-def test_only_the_call_too_many_is_refused_with_the_seconds_to_wait(floor):
-    window = Window(floor, {"grep": 3})
+def test_call_over_the_limit_is_rejected_with_the_seconds_to_wait(shopfloor):
+    window = Window(shopfloor, {"grep": 3})
     assert [window.call() for _ in range(4)] == ["served", "served", "served", 60]
     assert window.hits == ["grep"]
 
 
-def test_the_window_slides_with_each_call(floor):
-    window = Window(floor, {"grep": 2})
+def test_the_window_slides_with_each_call(shopfloor):
+    window = Window(shopfloor, {"grep": 2})
     window.call()
     window.now += 40 * SECOND
     window.call()
@@ -61,8 +57,8 @@ def test_the_window_slides_with_each_call(floor):
     assert window.call() == 40
 
 
-def test_a_refused_call_does_not_lengthen_the_wait(floor):
-    window = Window(floor, {"grep": 1})
+def test_rejected_call_does_not_lengthen_the_wait(shopfloor):
+    window = Window(shopfloor, {"grep": 1})
     window.call()
     for _ in range(5):
         window.now += 10 * SECOND
@@ -71,44 +67,44 @@ def test_a_refused_call_does_not_lengthen_the_wait(floor):
     assert window.call() == "served"
 
 
-def test_callers_and_tools_do_not_share_a_limit(floor):
-    window = Window(floor, {"grep": 1, "read_file": 1})
+def test_callers_and_tools_do_not_share_a_limit(shopfloor):
+    window = Window(shopfloor, {"grep": 1, "read_file": 1})
     assert [window.call(BUILDER), window.call(TESTER), window.call(BUILDER, "read_file")] == ["served"] * 3
     assert [window.call(BUILDER), window.call(TESTER)] == [60, 60]
 
 
 @pytest.mark.parametrize("limits", [{}, {"grep": 0}])
-def test_zero_and_nothing_mean_no_limit(floor, limits):
-    window = Window(floor, limits)
+def test_zero_and_none_mean_no_limit(shopfloor, limits):
+    window = Window(shopfloor, limits)
     assert [window.call() for _ in range(500)] == ["served"] * 500
 
 
-def test_a_call_that_waits_counts_once_however_often_it_wakes(floor):
-    window = Window(floor, {"grep": 1})
+def test_waiting_call_counts_once_however_often_it_is_resumed(shopfloor):
+    window = Window(shopfloor, {"grep": 1})
     waiting = Waiting("mail", 0)
-    assert [window.call(), window.call(waited=waiting), window.call(waited=waiting)] == ["served"] * 3
+    assert [window.call(), window.call(resumed=waiting), window.call(resumed=waiting)] == ["served"] * 3
 
 
-def test_many_callers_leave_no_windows_behind():
+def test_windows_of_past_callers_are_dropped():
     windows = Windows()
-    for number in range(FEW + 1):
-        assert windows.wait((f"a{number}", "grep"), 1, 0) is None
-    assert windows.wait(("late", "grep"), 1, 2 * MINUTE) is None
+    for number in range(SWEEP_THRESHOLD + 1):
+        assert windows.add((f"a{number}", "grep"), 1, 0) is None
+    assert windows.add(("late", "grep"), 1, 2 * MINUTE) is None
     assert len(windows) == 1
 
 
-def test_many_callers_at_once_are_not_gone_through_at_every_call():
+def test_sweeps_are_rare_while_many_callers_are_active():
     windows = Windows()
-    for number in range(2 * FEW + 1):
-        assert windows.wait((f"a{number}", "grep"), 1, 0) is None
+    for number in range(2 * SWEEP_THRESHOLD + 1):
+        assert windows.add((f"a{number}", "grep"), 1, 0) is None
     assert windows.sweeps == 1
-    assert windows.wait(("a0", "grep"), 1, 0) == 60
+    assert windows.add(("a0", "grep"), 1, 0) == 60
 
 
-def test_through_the_floor_the_refusal_says_how_long_to_wait(opened):
-    floor = opened(settings={"rate_limits": {"mcp__agent__get_status": 2}})
-    floor.hire("builder", "WORKER", with_token=False)
-    answers = [floor.call("factory", "mcp__agent__get_status", {}, "builder") for _ in range(3)]
+def test_rate_limit_error_names_the_seconds_to_wait(open_workbench):
+    shopfloor = open_workbench(settings={"rate_limits": {"mcp__agent__get_status": 2}})
+    shopfloor.seed_agent("builder", "WORKER", with_token=False)
+    answers = [shopfloor.call("factory", "mcp__agent__get_status", {}, "builder") for _ in range(3)]
     seconds = answers[2]["error"]["details"]["seconds"]
     assert [answer["success"] for answer in answers] == [True, True, False]
     assert 30 <= seconds <= 60
@@ -121,20 +117,20 @@ def test_through_the_floor_the_refusal_says_how_long_to_wait(opened):
             "hint": f"Wait {seconds} s, then call again",
         },
     }
-    assert floor.escalations() == []
+    assert shopfloor.escalations() == []
 
 
-def test_another_caller_is_served_meanwhile(opened):
-    floor = opened(settings={"rate_limits": {"look": 1}})
-    tokens = [floor.hire(name, "WORKER", with_token=True)[1] for name in ("builder", "tester")]
-    assert [floor.ask("look", token=tokens[0]).error is None for _ in range(2)] == [True, False]
-    assert floor.ask("look", token=tokens[1]).error is None
+def test_limit_of_one_caller_does_not_affect_another(open_workbench):
+    shopfloor = open_workbench(settings={"rate_limits": {"look": 1}})
+    tokens = [shopfloor.seed_agent(name, "WORKER", with_token=True)[1] for name in ("builder", "tester")]
+    assert [shopfloor.ask("look", token=tokens[0]).error is None for _ in range(2)] == [True, False]
+    assert shopfloor.ask("look", token=tokens[1]).error is None
 
 
-def test_setting_the_clock_back_makes_nobody_wait_longer(opened, monkeypatch):
-    floor = opened(settings={"rate_limits": {"look": 1}})
-    floor.ask("look")
+def test_setting_the_clock_back_does_not_lengthen_the_wait(open_workbench, monkeypatch):
+    shopfloor = open_workbench(settings={"rate_limits": {"look": 1}})
+    shopfloor.ask("look")
     monkeypatch.setattr("time.time_ns", lambda: 0)
-    refused = floor.ask("look")
+    refused = shopfloor.ask("look")
     assert isinstance(refused.error, RateLimited)
     assert 0 < refused.error.facts["seconds"] <= 60

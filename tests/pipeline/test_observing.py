@@ -1,16 +1,13 @@
-"""What a call leaves outside of the store: a line when it starts, one when it ends, and figures."""
+"""Calls write a log line at their start and one at their end, and are counted in the metrics."""
 
 from __future__ import annotations
 
-import asyncio
-import io
 import json
 import logging
-from typing import Any
 
 import pytest
 
-from shopfloor.domain.decisions import spell_reference
+from shopfloor.domain.decisions import format_reference
 from shopfloor.gateways import logs
 from tests.workbench import busy, wrong_state
 
@@ -22,31 +19,40 @@ def database(tmp_path):
 
 
 @pytest.fixture
-def lines():
+def lines(tmp_path):
     """What is logged from here on, line by line, as the program writes it."""
     root, ours = logging.getLogger(), logging.getLogger("shopfloor")
     before = (root.handlers[:], root.level, ours.level)
-    stream = io.StringIO()
+    handlers = []
+    path = tmp_path / "lines"
+    path.touch()
 
-    def set_up(style="json", level="info"):
-        logs.set_up(style, level, stream)
-        return lambda: stream.getvalue().splitlines()
+    def configure(style="json", level="info"):
+        with path.open("w", encoding="utf-8") as stream:
+            handlers.append(logs.configure_logging(style, level, stream))
+        return read
 
-    yield set_up
+    def read():
+        handlers[-1].flush()
+        return path.read_text(encoding="utf-8").splitlines()
+
+    yield configure
     root.handlers[:], root.level, ours.level = before
+    for handler in handlers:
+        handler.close()
 
 
-def figures(floor):
-    text = floor.floor.metrics.page().decode()
+def read_metrics(shopfloor):
+    text = shopfloor.engine.telemetry.metrics.render().decode()
     return dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
 
 
-def test_a_call_has_a_line_when_it_starts_and_one_when_it_ends(floor, lines):
+def test_call_logs_one_line_at_its_start_and_one_at_its_end(shopfloor, lines):
     read = lines()
-    answer = floor.answer("bench", "note", {"text": "x", "password": "hunter2"}, None)
-    floor.answer("bench", "note", {"text": "x"}, None)
+    answer = shopfloor.answer("bench", "note", {"text": "x", "password": "hunter2"}, None)
+    shopfloor.answer("bench", "note", {"text": "x"}, None)
     began, ended, _, good = (json.loads(line) for line in read())
-    reference = spell_reference(answer.call.reference)
+    reference = format_reference(answer.record.reference)
     assert {key: value for key, value in began.items() if key != "time"} == {
         "level": "info",
         "logger": "shopfloor.calls",
@@ -54,7 +60,7 @@ def test_a_call_has_a_line_when_it_starts_and_one_when_it_ends(floor, lines):
         "tool": "note",
         "toolset": "bench",
         "parameters": '{"text":"x","password":"***"}',
-        "door": "python",
+        "transport": "python",
         "session": None,
         "reference": reference,
     }
@@ -71,59 +77,38 @@ def test_a_call_has_a_line_when_it_starts_and_one_when_it_ends(floor, lines):
         "size": None,
         "reference": reference,
     }
-    assert (good["success"], good["code"], good["size"]) == (True, None, len(floor.log()[-1].context))
+    assert (good["success"], good["code"], good["size"]) == (True, None, len(shopfloor.log()[-1].context))
+
+
+def test_reads_of_the_pages_are_logged_at_the_debug_level(shopfloor, lines):
+    """Fault F36: one page view was up to eight lines on the server's console."""
+    read = lines()
+    shopfloor.answer("desk", "inbox_list", {}, None)
+    assert read() == []
+    shopfloor.answer("desk", "inbox_list", {"limit": 0}, None)
+    assert [json.loads(line)["success"] for line in read()] == [False]
 
 
 @pytest.mark.parametrize("input", [{"text": "\ud800"}, {"text": "a\x00\x1b[2J\nb"}, {"\u202e": 1}])
-def test_whatever_is_sent_stays_on_one_line_and_cannot_steer_the_terminal(floor, lines, input):
+def test_any_input_is_logged_on_one_line_without_control_characters(shopfloor, lines, input):
     read = lines("pretty")
-    floor.ask("no\x1b[2J\nsuch", input)
+    shopfloor.ask("no\x1b[2J\nsuch", input)
     assert len(read()) == 2
     assert "".join(read()).isprintable()
 
 
-def test_on_an_event_loop_the_lines_of_one_turn_are_written_together_and_in_order(lines, monkeypatch):
-    written = lines()
-    handler: Any = logging.getLogger().handlers[0]
-    writes = []
-    monkeypatch.setattr(handler.stream, "flush", lambda: writes.append(len(written())))
-    log = logging.getLogger("shopfloor.test")
-
-    async def turns():
-        for number in range(3):
-            log.info("line %s", number)
-        assert writes == []
-        await asyncio.sleep(0)
-        assert writes == [3]
-        log.info("line 3")
-        log.warning("line 4")
-        assert writes == [3, 5]  # what may matter waits for nothing
-
-    asyncio.run(turns())
-    log.info("line 5")
-    assert writes == [3, 5, 6]
-    assert [json.loads(line)["message"] for line in written()] == [f"line {number}" for number in range(6)]
-
-
-def test_a_log_that_nobody_reads_any_more_stops_nobody(lines):
-    lines()
-    handler: Any = logging.getLogger().handlers[0]
-    handler.stream.close()
-    logging.getLogger("shopfloor.test").info("said to nobody")
-
-
-def test_below_the_level_nothing_is_written(floor, lines):
+def test_lines_below_the_log_level_are_not_written(shopfloor, lines):
     read = lines(level="warning")
-    floor.ask("look")
+    shopfloor.ask("look")
     assert read() == []
 
 
-def test_calls_are_counted_by_tool_and_outcome(opened):
-    floor = opened(settings={"rate_limits": {"look": 1}})
-    floor.tools.failures = [busy(), busy(), wrong_state()]
+def test_calls_are_counted_by_tool_and_outcome(open_workbench):
+    shopfloor = open_workbench(settings={"rate_limits": {"look": 1}})
+    shopfloor.tools.failures = [busy(), busy(), wrong_state()]
     for tool in ("note", "note", "look", "look"):
-        floor.ask(tool, {"text": "x"})
-    counted = {name: value for name, value in figures(floor).items() if "_total" in name}
+        shopfloor.ask(tool, {"text": "x"})
+    counted = {name: value for name, value in read_metrics(shopfloor).items() if "_total" in name}
     assert counted == {
         'shopfloor_calls_total{outcome="INVALID_AGENT_STATE",tool="note",toolset="bench"}': "1.0",
         'shopfloor_calls_total{outcome="ok",tool="note",toolset="bench"}': "1.0",
@@ -134,24 +119,25 @@ def test_calls_are_counted_by_tool_and_outcome(opened):
     }
 
 
-def test_names_that_callers_make_up_are_counted_as_one(floor):
+def test_unknown_tool_names_share_one_metric_label(shopfloor):
     for number in range(20):
-        floor.ask(f"made_up_{number}")
-        floor.floor.turn_away(floor.a_call(f"made_up_{number}"))
-    names = [name for name in figures(floor) if name.startswith("shopfloor_calls_total")]
+        shopfloor.ask(f"made_up_{number}")
+        shopfloor.engine.reject_overload(shopfloor.new_request(f"made_up_{number}"))
+    names = [name for name in read_metrics(shopfloor) if name.startswith("shopfloor_calls_total")]
     assert names == [
         'shopfloor_calls_total{outcome="TOOL_NOT_FOUND",tool="unknown",toolset="bench"}',
         'shopfloor_calls_total{outcome="TRANSIENT_ERROR",tool="unknown",toolset="bench"}',
     ]
 
 
-def test_the_page_tells_how_the_store_and_the_outbox_are(floor):
-    floor.ask("note", {"text": "x"})
+def test_metrics_page_reports_the_store_and_the_outbox(shopfloor):
+    shopfloor.ask("note", {"text": "x"})
     assert {
         "shopfloor_deliveries_waiting",
         "shopfloor_deliveries_dead",
         "shopfloor_store_queue_depth",
         "shopfloor_store_wal_bytes",
+        "shopfloor_log_lines_dropped",
         "shopfloor_commit_batch_size_count",
         'shopfloor_call_seconds_bucket{le="0.001",tool="note",toolset="bench"}',
-    } <= set(figures(floor))
+    } <= set(read_metrics(shopfloor))

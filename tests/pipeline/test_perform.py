@@ -3,113 +3,139 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from shopfloor.domain.times import SECOND
-from tests.workbench import STATUS, busy, together, wrong_state
+from tests.operator_access import read_agent, read_as_operator
+from tests.workbench import STATUS, busy, run_together, wrong_state
 
 
-def events(floor):
-    return floor.rows("SELECT name, reference FROM event ORDER BY id")
+def list_events(shopfloor):
+    return shopfloor.rows("SELECT name, reference FROM event ORDER BY id")
 
 
-def test_rows_effect_and_event_share_one_reference(floor):
-    floor.call("bench", "note", {"text": "x"})
-    reference = floor.log()[0].reference
-    assert [entry.reference for entry in floor.log()] == [reference] * 3
-    assert events(floor) == [("decision.logged", reference)]
+def test_rows_effect_and_event_share_one_reference(shopfloor):
+    shopfloor.call("bench", "note", {"text": "x"})
+    reference = shopfloor.log()[0].reference
+    assert [entry.reference for entry in shopfloor.log()] == [reference] * 3
+    assert list_events(shopfloor) == [("decision.logged", reference)]
 
 
-def test_a_tool_that_refuses_takes_its_effect_back_and_keeps_its_rows(floor):
-    floor.tools.failures = [wrong_state()]
-    floor.call("bench", "note", {"text": "x"})
-    assert [entry.kind for entry in floor.log()] == ["invocation", "error"]
-    assert events(floor) == []
+def test_rejecting_tool_rolls_back_its_effect_and_keeps_its_rows(shopfloor):
+    shopfloor.tools.failures = [wrong_state()]
+    shopfloor.call("bench", "note", {"text": "x"})
+    assert [entry.kind for entry in shopfloor.log()] == ["invocation", "error"]
+    assert list_events(shopfloor) == []
 
 
-def test_a_tool_that_breaks_takes_its_effect_back_and_keeps_its_rows(floor):
-    floor.tools.failures = [RuntimeError("no")]
-    floor.call("bench", "note", {"text": "x"})
-    assert [entry.kind for entry in floor.log()] == ["invocation", "error"]
-    assert events(floor) == [("call.escalated", floor.log()[0].reference)]
+def test_crashing_tool_rolls_back_its_effect_and_keeps_its_rows(shopfloor):
+    shopfloor.tools.failures = [RuntimeError("no")]
+    shopfloor.call("bench", "note", {"text": "x"})
+    assert [entry.kind for entry in shopfloor.log()] == ["invocation", "error"]
+    assert list_events(shopfloor) == [("call.escalated", shopfloor.log()[0].reference)]
 
 
-def test_of_several_attempts_only_the_last_one_leaves_rows(floor):
-    floor.tools.failures = [busy(), busy()]
-    floor.call("bench", "note", {"text": "x"})
-    assert [entry.kind for entry in floor.log()] == ["invocation", "manual", "result"]
+def test_only_the_last_of_several_attempts_is_logged(shopfloor):
+    shopfloor.tools.failures = [busy(), busy()]
+    shopfloor.call("bench", "note", {"text": "x"})
+    assert [entry.kind for entry in shopfloor.log()] == ["invocation", "manual", "result"]
 
 
-def test_a_tool_outside_keeps_what_it_wrote_before_it_failed(floor):
-    floor.tools.inside = lambda text: None
-    floor.call("bench", "fetch", {"text": "x"})
-    assert [entry.kind for entry in floor.log()] == ["invocation", "manual", "result"]
+def test_outside_tool_keeps_what_it_wrote_before_it_failed(shopfloor):
+    shopfloor.tools.inside = lambda text: None
+    shopfloor.call("bench", "fetch", {"text": "x"})
+    assert [entry.kind for entry in shopfloor.log()] == ["invocation", "manual", "result"]
 
 
-def test_a_tool_outside_that_fails_closes_its_row(floor):
-    floor.tools.failures = [RuntimeError("no")]
-    floor.call("bench", "fetch", {"text": "x"})
-    assert [entry.kind for entry in floor.log()] == ["invocation", "error"]
-    assert floor.rows("SELECT count(*) FROM decision WHERE process IS NOT NULL") == [(0,)]
+def test_failing_outside_tool_closes_its_row(shopfloor):
+    shopfloor.tools.failures = [RuntimeError("no")]
+    shopfloor.call("bench", "fetch", {"text": "x"})
+    assert [entry.kind for entry in shopfloor.log()] == ["invocation", "error"]
+    assert shopfloor.rows("SELECT count(*) FROM decision WHERE process IS NOT NULL") == [(0,)]
 
 
-def test_while_a_tool_is_outside_its_row_says_so(floor):
+def test_row_of_an_outside_tool_is_open_while_it_runs(shopfloor):
     open_rows: list[object] = []
-    floor.tools.inside = lambda text: open_rows.extend(
-        floor.rows("SELECT kind, process FROM decision WHERE process IS NOT NULL")
+    shopfloor.tools.inside = lambda text: open_rows.extend(
+        shopfloor.rows("SELECT kind, process FROM decision WHERE process IS NOT NULL")
     )
-    floor.call("bench", "fetch", {"text": "x"})
-    assert open_rows == [("invocation", floor.floor.works.process)]
-    floor.floor.works.store.flush()
-    assert floor.rows("SELECT count(*) FROM decision WHERE process IS NOT NULL") == [(0,)]
+    shopfloor.call("bench", "fetch", {"text": "x"})
+    assert open_rows == [("invocation", shopfloor.engine.database.registration.number)]
+    shopfloor.engine.database.store.flush()
+    assert shopfloor.rows("SELECT count(*) FROM decision WHERE process IS NOT NULL") == [(0,)]
 
 
-def test_a_tool_that_reads_cannot_write(floor):
+def test_read_only_tool_cannot_write(shopfloor):
     def write(text):
-        floor.execute("SELECT 1")
+        shopfloor.execute("SELECT 1")
 
-    floor.tools.inside = write
-    answer = floor.call("bench", "look", {"text": "x"})
+    shopfloor.tools.inside = write
+    answer = shopfloor.call("bench", "look", {"text": "x"})
     assert answer in ({"looked": "x"}, {"error": "INTERNAL_ERROR", "message": "An unexpected error occurred"})
-    assert floor.traces() == []
+    assert shopfloor.traces() == []
 
 
-def test_many_callers_at_once_each_leave_their_own_rows(floor):
+def list_rows(subject, uow):
+    return uow.decisions.list_page(limit=50, subject=subject)
+
+
+def test_concurrent_callers_each_have_their_own_rows(shopfloor):
     names = [f"agent-{number}" for number in range(8)]
     for name in names:
-        floor.hire(name, "WORKER", with_token=False)
+        shopfloor.seed_agent(name, "WORKER", with_token=False)
 
     def call(name):
-        return lambda: [floor.call("bench", "note", {"text": f"{name} {turn}"}, name)["noted"] for turn in range(5)]
+        return lambda: [shopfloor.call("bench", "note", {"text": f"{name} {turn}"}, name)["noted"] for turn in range(5)]
 
-    answers = together(*(call(name) for name in names))
-    assert sorted(text for texts in answers for text in texts) == sorted(floor.traces())
+    answers = run_together(*(call(name) for name in names))
+    assert sorted(text for texts in answers for text in texts) == sorted(shopfloor.traces())
     for name in names:
-        found = floor.floor.look(lambda work, name=name: work.decisions.page(limit=50, subject=f"agent:{name}"))
+        subject = f"agent:{name}"
+        found = read_as_operator(shopfloor, partial(list_rows, subject))
         assert len(found) == 15
         assert len({entry.reference for entry in found}) == 5
 
 
-def test_an_agent_that_calls_was_there(floor):
-    floor.hire("builder", "WORKER", with_token=False)
-    floor.pass_time(60 * SECOND)
-    before = floor.agent("builder").last_active_at
-    floor.call("bench", "note", {"text": "x"}, "builder")
-    assert floor.agent("builder").last_active_at >= before + 60 * SECOND
+def test_write_updates_the_agents_last_activity(shopfloor):
+    shopfloor.seed_agent("builder", "WORKER", with_token=False)
+    shopfloor.pass_time(60 * SECOND)
+    before = read_agent(shopfloor, "builder").last_active_at
+    shopfloor.call("bench", "note", {"text": "x"}, "builder")
+    assert read_agent(shopfloor, "builder").last_active_at >= before + 60 * SECOND
 
 
-def test_an_agent_that_only_looks_was_there_too(floor):
-    floor.hire("builder", "WORKER", with_token=False)
-    floor.pass_time(60 * SECOND)
-    before = floor.agent("builder").last_active_at
-    floor.call("factory", STATUS, {}, "builder")
-    floor.floor.works.store.flush()
-    assert floor.agent("builder").last_active_at >= before + 60 * SECOND
+def test_read_updates_the_agents_last_activity(shopfloor):
+    shopfloor.seed_agent("builder", "WORKER", with_token=False)
+    shopfloor.pass_time(60 * SECOND)
+    before = read_agent(shopfloor, "builder").last_active_at
+    shopfloor.call("factory", STATUS, {}, "builder")
+    shopfloor.engine.database.store.flush()
+    assert read_agent(shopfloor, "builder").last_active_at >= before + 60 * SECOND
 
 
 @pytest.mark.parametrize("tool", ["note", "look", "fetch"])
-def test_from_an_event_loop_it_is_the_same(floor, tool):
-    answer = asyncio.run(floor.acall("bench", tool, {"text": "x"}))
+def test_call_from_an_event_loop_returns_the_same(shopfloor, tool):
+    answer = asyncio.run(shopfloor.acall("bench", tool, {"text": "x"}))
     assert "x" in answer.values()
-    assert [entry.kind for entry in floor.log() if entry.kind != "manual"] == ["invocation", "result"]
+    assert [entry.kind for entry in shopfloor.log() if entry.kind != "manual"] == ["invocation", "result"]
+
+
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
+def test_concurrent_calls_of_an_agent_with_unread_mail_run_once_each(shopfloor):
+    _, token = shopfloor.seed_agent("builder", "WORKER", with_token=True)
+    mail = {"toAgentId": "builder", "subject": "s", "body": "b"}
+    assert shopfloor.call("factory", "mcp__mail__send", mail)["success"]
+    notices: list[str | None] = []
+
+    def call_again(text):
+        if text == "first" and not notices:
+            run_together(lambda: notices.append(shopfloor.ask("note", {"text": "second"}, token=token).record.notice))
+
+    shopfloor.tools.inside = call_again
+    notices.append(shopfloor.ask("note", {"text": "first"}, token=token).record.notice)
+    assert set(notices) == {"You have 1 unread mail; newest from local: mcp__mail__list_inbox"}
+    assert shopfloor.tools.seen == ["first", "second"]
+    shopfloor.engine.database.store.flush()
+    assert shopfloor.rows("SELECT undelivered FROM receipt") == [(0,)]

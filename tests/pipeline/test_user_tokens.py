@@ -1,4 +1,4 @@
-"""Users carry a JWT: by the floor's own key, or by a configured issuer. The key that is used fixes the algorithm."""
+"""Users present a JWT signed with the server's key or by a configured issuer. The key fixes the algorithm."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from shopfloor.domain.actors import OPERATOR
+from shopfloor.domain.principals import OPERATOR
 from shopfloor.domain.times import DAY, SECOND
 from shopfloor.gateways import jwts
+from shopfloor.gateways.http_client import RequestFailed
 from shopfloor.toolkit import Credential
 from shopfloor.usecases import todos
+from tests.workbench import wait_until
 
 INVALID = "The token is not valid"
 REVOKED = "The token is not valid, has expired or was revoked"
@@ -29,28 +31,28 @@ ISSUER = "https://id.example"
 
 @pytest.fixture
 def database(tmp_path):
-    """Cryptography does not depend on the engine."""
+    """Use SQLite only: cryptography does not depend on the engine."""
     return f"sqlite://{tmp_path}/floor.db"
 
 
-def who(floor, token):
-    """The principal that the token stands for, or the message of the refusal."""
-    answer = floor.ask("look", token=token)
-    return answer.call.actor.key if answer.error is None else answer.error.message
+def identify_caller(shopfloor, token):
+    """Return the principal of the token, or the message of the rejection."""
+    answer = shopfloor.ask("look", token=token)
+    return answer.record.actor.key if answer.error is None else answer.error.message
 
 
-def part(value):
+def encode_part(value):
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 
 
 @pytest.fixture
-def guest(floor):
-    return floor.add_user("guest")[1]
+def guest(shopfloor):
+    return shopfloor.seed_user("guest")
 
 
 @pytest.fixture
-def key(floor, guest):
-    ((value,),) = floor.rows("SELECT value FROM secret WHERE name = 'user-tokens'")
+def key(shopfloor, guest):
+    ((value,),) = shopfloor.rows("SELECT value FROM secret WHERE name = 'user-tokens'")
     return bytes(value)
 
 
@@ -59,8 +61,8 @@ def claims(key, guest):
     return jwt.decode(guest, key, algorithms=["HS256"], audience="shopfloor")
 
 
-def test_a_users_token_says_who_for_whom_and_until_when(floor, claims):
-    (issued,) = floor.tokens()
+def test_user_token_has_issuer_subject_audience_and_expiry(shopfloor, claims):
+    (issued,) = shopfloor.read(lambda uow: uow.tokens.list_page(10, ""))
     assert claims == {
         "iss": "shopfloor",
         "aud": "shopfloor",
@@ -73,28 +75,28 @@ def test_a_users_token_says_who_for_whom_and_until_when(floor, claims):
     assert issued.digest is None
 
 
-def test_it_opens_the_door(floor, guest):
-    assert who(floor, guest) == "user:guest"
+def test_user_token_is_accepted(shopfloor, guest):
+    assert identify_caller(shopfloor, guest) == "user:guest"
 
 
 @pytest.mark.parametrize("spelling", ["none", "None", "NONE", "nOnE"])
 @pytest.mark.parametrize("signature", ["", "c2ln"])
-def test_an_unsigned_token_is_refused_however_it_is_spelled(floor, claims, spelling, signature):
-    token = f"{part({'alg': spelling, 'typ': 'JWT'})}.{part(claims)}.{signature}"
-    assert who(floor, token) == INVALID
+def test_unsigned_token_is_rejected_in_every_spelling(shopfloor, claims, spelling, signature):
+    token = f"{encode_part({'alg': spelling, 'typ': 'JWT'})}.{encode_part(claims)}.{signature}"
+    assert identify_caller(shopfloor, token) == INVALID
 
 
 @pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
-def test_another_algorithm_is_refused_also_with_the_right_key(floor, key, claims, algorithm):
-    assert who(floor, jwt.encode(claims, key * 2, algorithm=algorithm)) == INVALID
+def test_other_algorithm_is_rejected_even_with_the_right_key(shopfloor, key, claims, algorithm):
+    assert identify_caller(shopfloor, jwt.encode(claims, key * 2, algorithm=algorithm)) == INVALID
 
 
-def test_a_token_signed_with_a_key_pair_is_refused_by_the_floors_own_key(floor, claims, pairs):
-    assert who(floor, jwt.encode(claims, pairs["RS256"], algorithm="RS256")) == INVALID
+def test_token_signed_with_a_key_pair_is_rejected_by_the_servers_own_key(shopfloor, claims, key_pairs):
+    assert identify_caller(shopfloor, jwt.encode(claims, key_pairs["RS256"], algorithm="RS256")) == INVALID
 
 
-def test_another_key_is_refused(floor, claims):
-    assert who(floor, jwt.encode(claims, b"0" * 32, algorithm="HS256")) == INVALID
+def test_token_signed_with_another_key_is_rejected(shopfloor, claims):
+    assert identify_caller(shopfloor, jwt.encode(claims, b"0" * 32, algorithm="HS256")) == INVALID
 
 
 @pytest.mark.parametrize(
@@ -112,63 +114,63 @@ def test_another_key_is_refused(floor, claims):
         {"jti": ["x"]},
     ],
 )
-def test_claims_that_do_not_hold_are_refused(floor, key, claims, change):
+def test_invalid_claims_are_rejected(shopfloor, key, claims, change):
     token = jwt.api_jws.encode(json.dumps(claims | change).encode(), key, algorithm="HS256")
-    assert who(floor, token) == INVALID
+    assert identify_caller(shopfloor, token) == INVALID
 
 
 @pytest.mark.parametrize("claim", ["iss", "aud", "sub", "exp", "jti"])
-def test_a_missing_claim_is_refused(floor, key, claims, claim):
+def test_missing_claim_is_rejected(shopfloor, key, claims, claim):
     del claims[claim]
-    assert who(floor, jwt.encode(claims, key, algorithm="HS256")) == INVALID
+    assert identify_caller(shopfloor, jwt.encode(claims, key, algorithm="HS256")) == INVALID
 
 
-def test_a_changed_token_is_refused(floor, guest, claims):
+def test_modified_token_is_rejected(shopfloor, guest, claims):
     head, _, signature = guest.split(".")
-    assert who(floor, f"{head}.{part(claims | {'sub': 'boss'})}.{signature}") == INVALID
-    assert who(floor, f"{head}.{part([])}.{signature}") == INVALID
-    assert who(floor, f"{head}.{signature}") == INVALID
+    assert identify_caller(shopfloor, f"{head}.{encode_part(claims | {'sub': 'boss'})}.{signature}") == INVALID
+    assert identify_caller(shopfloor, f"{head}.{encode_part([])}.{signature}") == INVALID
+    assert identify_caller(shopfloor, f"{head}.{signature}") == INVALID
 
 
 @pytest.mark.parametrize("change", [{"jti": "abcdefghjkmn"}, {"sub": "boss"}])
-def test_even_with_the_right_key_a_token_must_be_one_that_was_issued(floor, key, claims, change):
-    assert who(floor, jwt.encode(claims | change, key, algorithm="HS256")) == REVOKED
+def test_signed_token_that_was_never_issued_is_rejected(shopfloor, key, claims, change):
+    assert identify_caller(shopfloor, jwt.encode(claims | change, key, algorithm="HS256")) == REVOKED
 
 
-def test_the_id_of_an_agents_token_is_no_users_token(floor, key, claims):
-    _, token = floor.hire("builder", "WORKER", with_token=True)
+def test_id_of_an_agent_token_is_rejected_in_a_user_token(shopfloor, key, claims):
+    _, token = shopfloor.seed_agent("builder", "WORKER", with_token=True)
     forged = jwt.encode(claims | {"jti": token.split("_")[1], "sub": "builder"}, key, algorithm="HS256")
-    assert who(floor, forged) == REVOKED
+    assert identify_caller(shopfloor, forged) == REVOKED
 
 
-def test_a_revoked_token_is_refused_by_its_id(floor, guest, claims):
-    assert who(floor, guest) == "user:guest"
-    floor.revoke_token(claims["jti"])
-    assert who(floor, guest) == REVOKED
+def test_revoked_token_is_rejected_by_its_id(shopfloor, guest, claims):
+    assert identify_caller(shopfloor, guest) == "user:guest"
+    shopfloor.revoke_token(claims["jti"])
+    assert identify_caller(shopfloor, guest) == REVOKED
 
 
-def test_it_expires_also_when_it_is_known_already(floor, guest):
-    assert who(floor, guest) == "user:guest"
-    floor.pass_time(30 * DAY)
-    assert who(floor, guest) == REVOKED
+def test_cached_token_expires(shopfloor, guest):
+    assert identify_caller(shopfloor, guest) == "user:guest"
+    shopfloor.pass_time(30 * DAY)
+    assert identify_caller(shopfloor, guest) == REVOKED
 
 
-def test_a_removed_user_opens_nothing(floor, guest):
-    floor.execute("UPDATE person SET removed_at = 1")
-    assert who(floor, guest) == "The user was removed"
+def test_token_of_a_removed_user_is_rejected(shopfloor, guest):
+    shopfloor.execute("UPDATE person SET removed_at = 1")
+    assert identify_caller(shopfloor, guest) == "The user was removed"
 
 
-def test_the_audience_is_a_setting(floor, opened, guest):
-    other = opened(settings={"audience": "elsewhere"})
-    assert who(other, guest) == INVALID
-    assert who(other, other.issue_token(user="guest")[1]) == "user:guest"
+def test_the_audience_is_a_setting(shopfloor, open_workbench, guest):
+    other = open_workbench(settings={"audience": "elsewhere"})
+    assert identify_caller(other, guest) == INVALID
+    assert identify_caller(other, other.issue_token(user="guest")["token"]) == "user:guest"
 
 
-# --- an issuer of one's own ---
+# --- a configured issuer ---
 
 
 @pytest.fixture(scope="session")
-def pairs():
+def key_pairs():
     return {
         "RS256": rsa.generate_private_key(65537, 2048),
         "ES256": ec.generate_private_key(ec.SECP256R1()),
@@ -176,8 +178,8 @@ def pairs():
     }
 
 
-def published(pair, kid, **more):
-    """The public half, as issuers publish it."""
+def build_jwk(pair, kid, **more):
+    """Build the public key in the format that issuers publish."""
     kind: Any = OKPAlgorithm
     if isinstance(pair, rsa.RSAPrivateKey):
         kind = RSAAlgorithm
@@ -191,12 +193,12 @@ class Issuer:
 
     def __init__(self):
         self.keys: object = []
-        self.asked = 0
+        self.requests = 0
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
-                issuer.asked += 1
+                issuer.requests += 1
                 body = json.dumps({"keys": issuer.keys}).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
@@ -223,35 +225,41 @@ def issuer():
 
 
 @pytest.fixture
-def trusting(opened, issuer):
-    return opened(settings={"issuer": ISSUER, "jwks_url": issuer.url})
+def workbench_with_issuer(open_workbench, issuer):
+    return open_workbench(settings={"issuer": ISSUER, "jwks_url": issuer.url})
 
 
-def foreign(pair, algorithm="RS256", kid="key-1", **changes):
+def sign_as_issuer(pair, algorithm="RS256", kid="key-1", **changes):
     claims = {"iss": ISSUER, "aud": "shopfloor", "sub": "guest@example.com", "exp": int(time.time()) + 600} | changes
     claims = {name: value for name, value in claims.items() if value is not None}
     return jwt.encode(claims, pair, algorithm=algorithm, headers={"kid": kid} if kid else {})
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
-def test_the_issuers_word_opens_the_door(trusting, issuer, pairs, algorithm):
-    issuer.keys = [published(pairs[algorithm], "key-1")]
-    assert who(trusting, foreign(pairs[algorithm], algorithm)) == "user:guest@example.com"
+def test_token_of_the_issuer_is_accepted(workbench_with_issuer, issuer, key_pairs, algorithm):
+    issuer.keys = [build_jwk(key_pairs[algorithm], "key-1")]
+    assert (
+        identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs[algorithm], algorithm))
+        == "user:guest@example.com"
+    )
 
 
-def test_with_an_issuer_the_floor_is_closed_from_the_start(trusting):
-    assert who(trusting, None) == "A credential is needed: Authorization: Bearer TOKEN"
+def test_configured_issuer_makes_tokens_required_from_the_start(workbench_with_issuer):
+    assert identify_caller(workbench_with_issuer, None) == "A credential is needed: Authorization: Bearer TOKEN"
 
 
-def test_the_floors_own_tokens_work_beside_it(trusting):
-    assert who(trusting, trusting.add_user("ann")[1]) == "user:ann"
+def test_own_tokens_work_beside_an_issuer(workbench_with_issuer):
+    assert identify_caller(workbench_with_issuer, workbench_with_issuer.seed_user("ann")) == "user:ann"
 
 
-def test_the_keys_are_fetched_once_for_many_tokens(trusting, issuer, pairs):
-    issuer.keys = [published(pairs["RS256"], "key-1")]
+def test_the_keys_are_fetched_once_for_many_tokens(workbench_with_issuer, issuer, key_pairs):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
     for number in range(20):
-        assert who(trusting, foreign(pairs["RS256"], sub=f"user-{number}")) == f"user:user-{number}"
-    assert issuer.asked == 1
+        assert (
+            identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"], sub=f"user-{number}"))
+            == f"user:user-{number}"
+        )
+    assert issuer.requests == 1
 
 
 @pytest.mark.parametrize(
@@ -267,129 +275,205 @@ def test_the_keys_are_fetched_once_for_many_tokens(trusting, issuer, pairs):
         {"iss": "shopfloor"},
     ],
 )
-def test_the_issuers_claims_must_hold_as_well(trusting, issuer, pairs, changes):
-    issuer.keys = [published(pairs["RS256"], "key-1")]
-    assert who(trusting, foreign(pairs["RS256"], **changes)) == INVALID
+def test_the_issuers_claims_must_hold_as_well(workbench_with_issuer, issuer, key_pairs, changes):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"], **changes)) == INVALID
 
 
-def test_a_name_that_no_user_can_have_is_refused(trusting, issuer, pairs):
-    issuer.keys = [published(pairs["RS256"], "key-1")]
-    assert who(trusting, foreign(pairs["RS256"], sub="a\nb")).startswith("The token names no possible user")
+def test_invalid_subject_is_rejected(workbench_with_issuer, issuer, key_pairs):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"], sub="a\nb")).startswith(
+        "The token's subject is not a valid user name"
+    )
 
 
-def test_a_key_that_is_not_published_is_refused(trusting, issuer, pairs):
-    issuer.keys = [published(pairs["RS256"], "key-1")]
+def test_unpublished_key_is_rejected(workbench_with_issuer, issuer, key_pairs):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
     stranger = rsa.generate_private_key(65537, 2048)
-    assert who(trusting, foreign(stranger, kid="key-2")) == (
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(stranger, kid="key-2")) == (
         "The token is signed with a key that the issuer does not publish"
     )
-    assert who(trusting, foreign(stranger, kid="key-1")) == INVALID
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(stranger, kid="key-1")) == INVALID
 
 
-def test_without_a_name_the_only_key_is_meant(trusting, issuer, pairs):
-    issuer.keys = [published(pairs["RS256"], "key-1")]
-    assert who(trusting, foreign(pairs["RS256"], kid=None)) == "user:guest@example.com"
+def test_token_without_a_key_id_uses_the_only_key(workbench_with_issuer, issuer, key_pairs):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    assert (
+        identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"], kid=None)) == "user:guest@example.com"
+    )
 
 
-def test_without_a_name_two_keys_are_one_too_many(trusting, issuer, pairs):
-    issuer.keys = [published(pairs["RS256"], "key-1"), published(pairs["ES256"], "key-2")]
-    assert who(trusting, foreign(pairs["RS256"], kid=None)).startswith("The token is signed with a key that")
+def test_token_without_a_key_id_is_rejected_when_two_keys_are_published(workbench_with_issuer, issuer, key_pairs):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1"), build_jwk(key_pairs["ES256"], "key-2")]
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"], kid=None)).startswith(
+        "The token is signed with a key that"
+    )
 
 
-def test_the_public_key_is_no_shared_secret(trusting, issuer, pairs):
-    issuer.keys = [published(pairs["RS256"], "key-1")]
+def test_public_key_is_not_accepted_as_a_shared_secret(workbench_with_issuer, issuer, key_pairs):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
     pem = (
-        pairs["RS256"]
+        key_pairs["RS256"]
         .public_key()
         .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     )
     claims = {"iss": ISSUER, "aud": "shopfloor", "sub": "boss", "exp": int(time.time()) + 600}
-    head, body = part({"alg": "HS256", "kid": "key-1"}), part(claims)
+    head, body = encode_part({"alg": "HS256", "kid": "key-1"}), encode_part(claims)
     signature = jwt.algorithms.HMACAlgorithm(jwt.algorithms.HMACAlgorithm.SHA256)
     signed = base64.urlsafe_b64encode(_hmac(signature, f"{head}.{body}".encode(), pem)).rstrip(b"=").decode()
-    assert who(trusting, f"{head}.{body}.{signed}") == INVALID
-    assert who(trusting, f"{part({'alg': 'none', 'kid': 'key-1'})}.{body}.") == INVALID
+    assert identify_caller(workbench_with_issuer, f"{head}.{body}.{signed}") == INVALID
+    assert identify_caller(workbench_with_issuer, f"{encode_part({'alg': 'none', 'kid': 'key-1'})}.{body}.") == INVALID
 
 
 def _hmac(algorithm, message, pem):
     return algorithm.sign(message, pem)
 
 
-def test_a_shared_secret_is_never_taken_from_the_published_keys(trusting, issuer):
+def test_published_shared_secret_is_never_used(workbench_with_issuer, issuer):
     secret = b"0123456789abcdef0123456789abcdef"
     issuer.keys = [{"kty": "oct", "kid": "key-1", "k": base64.urlsafe_b64encode(secret).decode()}]
-    assert who(trusting, foreign(secret, "HS256")).startswith("The token is signed with a key that")
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(secret, "HS256")).startswith(
+        "The token is signed with a key that"
+    )
 
 
-def test_a_key_for_something_else_does_not_sign(trusting, issuer, pairs):
-    issuer.keys = [published(pairs["RS256"], "key-1", use="enc")]
-    assert who(trusting, foreign(pairs["RS256"])).startswith("The token is signed with a key that")
+def test_key_for_another_use_is_rejected(workbench_with_issuer, issuer, key_pairs):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1", use="enc")]
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"])).startswith(
+        "The token is signed with a key that"
+    )
 
 
-def test_a_key_of_one_algorithm_does_not_do_for_another(trusting, issuer, pairs):
-    issuer.keys = [published(pairs["RS256"], "key-1", alg="RS256")]
-    assert who(trusting, foreign(pairs["RS256"], "PS256")) == INVALID
+def test_key_of_another_algorithm_is_rejected(workbench_with_issuer, issuer, key_pairs):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1", alg="RS256")]
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"], "PS256")) == INVALID
 
 
 @pytest.mark.parametrize("keys", [None, 5, [None], [{}], [{"kty": "RSA"}], [{"kty": "EC", "crv": "P-256"}]])
-def test_an_issuer_that_publishes_nonsense_is_no_reason_to_break(trusting, issuer, pairs, keys):
+def test_invalid_keys_of_an_issuer_cause_no_internal_error(workbench_with_issuer, issuer, key_pairs, keys):
     issuer.keys = keys
-    answer = trusting.ask("look", token=foreign(pairs["RS256"]))
+    answer = workbench_with_issuer.ask("look", token=sign_as_issuer(key_pairs["RS256"]))
     assert answer.error.code in ("TRANSIENT_ERROR", "PERMISSION_DENIED")
 
 
-def test_an_issuer_that_cannot_be_reached_is_no_fault_of_the_caller(trusting, issuer, pairs):
+def test_unreachable_issuer_is_a_transient_error(workbench_with_issuer, issuer, key_pairs):
     issuer.close()
-    answer = trusting.ask("look", token=foreign(pairs["RS256"]))
+    answer = workbench_with_issuer.ask("look", token=sign_as_issuer(key_pairs["RS256"]))
     assert (answer.error.code, answer.error.message) == (
         "TRANSIENT_ERROR",
         "The issuer's keys cannot be fetched; try again in a moment",
     )
-    assert trusting.ask("look", token=foreign(pairs["RS256"])).error.code == "TRANSIENT_ERROR"
+    assert workbench_with_issuer.ask("look", token=sign_as_issuer(key_pairs["RS256"])).error.code == "TRANSIENT_ERROR"
 
 
-def test_a_new_key_is_found_and_the_old_one_no_longer_counts(trusting, issuer, pairs, monkeypatch):
+def test_rotated_key_is_fetched_and_the_old_one_is_rejected(workbench_with_issuer, issuer, key_pairs, monkeypatch):
     at = [0.0]
     monkeypatch.setattr(jwts, "time", SimpleNamespace(monotonic=lambda: at[0]))
-    issuer.keys = [published(pairs["RS256"], "key-1")]
-    assert who(trusting, foreign(pairs["RS256"])) == "user:guest@example.com"
-    issuer.keys = [published(pairs["ES256"], "key-2")]
-    fresh = foreign(pairs["ES256"], "ES256", "key-2")
-    assert who(trusting, fresh).startswith("The token is signed with a key that")
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"])) == "user:guest@example.com"
+    issuer.keys = [build_jwk(key_pairs["ES256"], "key-2")]
+    fresh = sign_as_issuer(key_pairs["ES256"], "ES256", "key-2")
+    assert identify_caller(workbench_with_issuer, fresh).startswith("The token is signed with a key that")
     at[0] = 31
-    assert who(trusting, fresh) == "user:guest@example.com"
-    assert who(trusting, foreign(pairs["RS256"], sub="late")).startswith("The token is signed with a key that")
-    assert issuer.asked == 2
+    assert identify_caller(workbench_with_issuer, fresh) == "user:guest@example.com"
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"], sub="late")).startswith(
+        "The token is signed with a key that"
+    )
+    assert issuer.requests == 2
 
 
-def test_the_issuers_token_expires_also_when_it_is_known_already(trusting, issuer, pairs):
-    issuer.keys = [published(pairs["RS256"], "key-1")]
-    token = foreign(pairs["RS256"])
-    assert who(trusting, token) == "user:guest@example.com"
-    trusting.pass_time(601 * SECOND)
-    assert who(trusting, token) == REVOKED
+def test_cached_token_of_the_issuer_expires(workbench_with_issuer, issuer, key_pairs):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    token = sign_as_issuer(key_pairs["RS256"])
+    assert identify_caller(workbench_with_issuer, token) == "user:guest@example.com"
+    workbench_with_issuer.pass_time(601 * SECOND)
+    assert identify_caller(workbench_with_issuer, token) == REVOKED
 
 
-def test_a_token_for_which_keys_may_have_to_be_fetched_is_not_checked_on_the_event_loop(floor, trusting, issuer, pairs):
-    issuer.keys = [published(pairs["RS256"], "key-1")]
-    credential = Credential(token=foreign(pairs["RS256"]))
-    assert (floor.floor.identity.at_hand(credential), trusting.floor.identity.at_hand(credential)) == (True, False)
-    trusting.floor.identity.authenticate(credential)
-    assert trusting.floor.identity.at_hand(credential) is True
-    assert trusting.floor.identity.at_hand(Credential()) is True
+def test_token_that_may_need_a_key_download_is_not_checked_on_the_event_loop(
+    shopfloor, workbench_with_issuer, issuer, key_pairs
+):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    credential = Credential(token=sign_as_issuer(key_pairs["RS256"]))
+    assert (
+        shopfloor.engine.identity.resolves_locally(credential),
+        workbench_with_issuer.engine.identity.resolves_locally(credential),
+    ) == (
+        True,
+        False,
+    )
+    workbench_with_issuer.engine.identity.authenticate(credential)
+    assert workbench_with_issuer.engine.identity.resolves_locally(credential) is True
+    assert workbench_with_issuer.engine.identity.resolves_locally(Credential()) is True
 
 
-def test_a_user_of_the_issuer_who_was_removed_here_opens_nothing(trusting, issuer, pairs):
-    issuer.keys = [published(pairs["RS256"], "key-1")]
-    trusting.add_user("guest@example.com")
-    trusting.remove_user("guest@example.com")
-    assert who(trusting, foreign(pairs["RS256"])) == "The user was removed"
+def test_issuer_token_of_a_removed_user_is_rejected(workbench_with_issuer, issuer, key_pairs):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    workbench_with_issuer.add_user("guest@example.com")
+    workbench_with_issuer.remove_user("guest@example.com")
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"])) == "The user was removed"
 
 
-def test_nor_after_everything_about_the_user_was_forgotten(trusting, issuer, pairs):
-    issuer.keys = [published(pairs["RS256"], "key-1")]
-    trusting.add_user("guest@example.com")
-    trusting.execute("UPDATE person SET removed_at = 1")
-    trusting.floor.works.write(todos.purge, OPERATOR)
-    assert trusting.rows("SELECT removed_at FROM person") == [(0,)]
-    assert who(trusting, foreign(pairs["RS256"])) == "The user was removed"
+def test_issuer_token_of_a_purged_user_is_rejected(workbench_with_issuer, issuer, key_pairs):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    workbench_with_issuer.add_user("guest@example.com")
+    workbench_with_issuer.execute("UPDATE person SET removed_at = 1")
+    workbench_with_issuer.engine.database.write(lambda uow: todos.purge_deleted(uow, 1000), OPERATOR)
+    assert workbench_with_issuer.rows("SELECT removed_at FROM person") == [(0,)]
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"])) == "The user was removed"
+
+
+def test_tokens_of_a_withdrawn_key_are_rejected_after_the_refresh(
+    workbench_with_issuer, issuer, key_pairs, monkeypatch
+):
+    at = [0.0]
+    monkeypatch.setattr(jwts, "time", SimpleNamespace(monotonic=lambda: at[0]))
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1"), build_jwk(key_pairs["ES256"], "key-2")]
+    known = sign_as_issuer(key_pairs["RS256"])
+    assert identify_caller(workbench_with_issuer, known) == "user:guest@example.com"
+    issuer.keys = [build_jwk(key_pairs["ES256"], "key-2")]
+    assert identify_caller(workbench_with_issuer, known) == "user:guest@example.com"
+    at[0] = jwts.REFRESH_SECONDS + 1
+    wait_until(lambda: identify_caller(workbench_with_issuer, known).startswith("The token is signed with a key that"))
+    assert issuer.requests == 2
+
+
+def test_keys_that_cannot_be_confirmed_are_not_trusted_for_ever(workbench_with_issuer, issuer, key_pairs, monkeypatch):
+    at = [0.0]
+    monkeypatch.setattr(jwts, "time", SimpleNamespace(monotonic=lambda: at[0]))
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    known = sign_as_issuer(key_pairs["RS256"])
+    assert identify_caller(workbench_with_issuer, known) == "user:guest@example.com"
+    issuer.close()
+    at[0] = jwts.MAX_KEY_AGE_SECONDS + 1
+    time.sleep(0.6)  # the principal of a token is cached for half a second
+    assert identify_caller(workbench_with_issuer, known).startswith("The issuer's keys cannot be fetched")
+
+
+def test_slow_issuer_delays_only_tokens_with_unknown_keys(workbench_with_issuer, issuer, key_pairs, monkeypatch):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"])) == "user:guest@example.com"
+    asked, answered = threading.Event(), threading.Event()
+
+    def send_slowly(*_, **__):
+        asked.set()
+        answered.wait(60)
+        raise RequestFailed("slow")
+
+    monkeypatch.setattr(jwts, "send_request", send_slowly)
+    monkeypatch.setattr(jwts, "_REFETCH_SECONDS", 0)
+    junk = [sign_as_issuer(key_pairs["RS256"], kid=f"made-up-{number}") for number in range(3)]
+    stuck = [threading.Thread(target=identify_caller, args=(workbench_with_issuer, token)) for token in junk]
+    for thread in stuck:
+        thread.start()
+    assert asked.wait(60)
+    identity = workbench_with_issuer.engine.identity
+    other = sign_as_issuer(key_pairs["RS256"], sub="ann")
+    opaque = workbench_with_issuer.seed_agent("builder", "WORKER", with_token=True)[1]
+    assert identity.may_wait_for_issuer(Credential(token=junk[0]))
+    assert not identity.may_wait_for_issuer(Credential(token=other))
+    assert not identity.may_wait_for_issuer(Credential(token=opaque))
+    assert identify_caller(workbench_with_issuer, other) == "user:ann"
+    answered.set()
+    for thread in stuck:
+        thread.join(60)

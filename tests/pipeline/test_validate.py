@@ -1,37 +1,40 @@
-"""The input fits the signature of the tool, or the caller is told what does not. (Schemas: tests/test_toolkit.py)"""
+"""Input is checked against the signature of the tool. tests/test_toolkit.py tests the schemas."""
 
 from __future__ import annotations
 
 import pytest
 
+from shopfloor.domain.principals import Kind, Principal
 from shopfloor.errors import InvalidInput
-from shopfloor.pipeline import compose
-from shopfloor.pipeline.validate import KEY_LIMIT, validate
-from tests.workbench import bare_call
+from shopfloor.pipeline.validate import MAX_KEY_CHARS, validate
+from shopfloor.toolkit import AuthenticatedRequest
+from tests.workbench import bare_record, bare_request
+
+BUILDER = Principal(Kind.AGENT, "builder", "WORKER")
 
 
 @pytest.fixture
 def database(tmp_path):
-    """What fits does not depend on the engine."""
+    """Use SQLite only: validation does not depend on the engine."""
     return f"sqlite://{tmp_path}/floor.db"
 
 
-def walk(call):
-    call.tool = call.toolset.tools[call.name]
-    return compose([validate()], lambda call: call.arguments)(call)
+def run_step(request):
+    call = AuthenticatedRequest(request, bare_record(), BUILDER, None)
+    return validate(lambda context: context.arguments)(call, BUILDER, request.tool)
 
 
 def test_input_becomes_arguments():
-    assert walk(bare_call("note", {"text": "x"})) == {"text": "x"}
+    assert run_step(bare_request("note", {"text": "x"})) == {"text": "x"}
 
 
-def test_what_was_left_out_has_its_default():
-    assert walk(bare_call("look")) == {"text": ""}
+def test_omitted_argument_has_its_default():
+    assert run_step(bare_request("look")) == {"text": ""}
 
 
-def test_what_does_not_fit_is_named():
+def test_invalid_argument_is_named():
     with pytest.raises(InvalidInput, match="'text' is required") as refused:
-        walk(bare_call("note"))
+        run_step(bare_request("note"))
     assert refused.value.facts == {
         "field": "text",
         "rule": "missing",
@@ -40,16 +43,16 @@ def test_what_does_not_fit_is_named():
     }
 
 
-@pytest.mark.parametrize("key", ["", "x" * (KEY_LIMIT + 1), "a\nb", "a\x00b", "\ud800"])
-def test_a_key_has_up_to_255_printable_characters(floor, key):
-    answer = floor.ask("note", {"text": "x"}, key=key)
+@pytest.mark.parametrize("key", ["", "x" * (MAX_KEY_CHARS + 1), "a\nb", "a\x00b", "\ud800"])
+def test_invalid_idempotency_key_is_rejected(shopfloor, key):
+    answer = shopfloor.ask("note", {"text": "x"}, key=key)
     assert answer.body == {
         "error": "INVALID_INPUT",
-        "message": "An idempotency key has 1 to 255 printable characters",
+        "message": "idempotencyKey must have 1 to 255 printable characters",
     }
-    assert floor.traces() == []
+    assert shopfloor.traces() == []
 
 
-@pytest.mark.parametrize("key", ["x", "x" * KEY_LIMIT, "8e03978e-40d5-43e8-bc93-6894a57f9324", "ключ 🔑"])
-def test_any_other_key_will_do(floor, key):
-    assert floor.ask("note", {"text": "x"}, key=key).error is None
+@pytest.mark.parametrize("key", ["x", "x" * MAX_KEY_CHARS, "8e03978e-40d5-43e8-bc93-6894a57f9324", "ключ 🔑"])
+def test_valid_idempotency_key_is_accepted(shopfloor, key):
+    assert shopfloor.ask("note", {"text": "x"}, key=key).error is None

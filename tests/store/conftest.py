@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shopfloor.store.database import Store, open_store
+from shopfloor.store import Store, open_store
 from tests.postgres import PostgresServer
 from tests.store.support import MIGRATIONS
 

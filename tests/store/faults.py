@@ -1,4 +1,4 @@
-"""A disk that fails when told to."""
+"""A disk that fails on demand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BASE = apsw.vfs_names()[0]
 
 
 class FailingDisk(apsw.VFS):
-    """Every database opened while this exists lies on it. `fail(operation, error, times)` makes its log fail."""
+    """A file system for every database that is opened while it exists. `fail(operation, error, times)` makes its log fail."""
 
     def __init__(self) -> None:
         self._left = 0
@@ -23,7 +23,7 @@ class FailingDisk(apsw.VFS):
     def fail(self, operation: str, error: Callable[[], Exception], times: int) -> None:
         self._operation, self._error, self._left = operation, error, times
 
-    def strike(self, operation: str) -> None:
+    def fail_if_due(self, operation: str) -> None:
         if self._left and operation == self._operation:
             self._left -= 1
             self.failures += 1
@@ -41,9 +41,9 @@ class _FailingFile(apsw.VFSFile):
         self._disk = disk
 
     def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802
-        self._disk.strike("write")
+        self._disk.fail_if_due("write")
         super().xWrite(data, offset)
 
     def xSync(self, flags: int) -> None:  # noqa: N802
-        self._disk.strike("sync")
+        self._disk.fail_if_due("sync")
         super().xSync(flags)

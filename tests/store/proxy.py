@@ -1,4 +1,4 @@
-"""A wire to the server that can be cut."""
+"""A TCP proxy that can cut connections."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import threading
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from shopfloor.store.database import Connection
+from shopfloor.store import Connection
 from shopfloor.store.postgres_connection import PostgresConnection
 
 
 class Proxy:
-    """Passes bytes on, until told to cut a connection: before its next request reaches the server, or after."""
+    """Forwards bytes until a test cuts a connection, before or after its next request reaches the server."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -26,10 +26,10 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut_before_the_next_request(self, conn: Connection) -> None:
-        self._cuts[_port(conn)] = "request"
+        self._cuts[_local_port(conn)] = "request"
 
     def cut_after_the_next_request(self, conn: Connection) -> None:
-        self._cuts[_port(conn)] = "answer"
+        self._cuts[_local_port(conn)] = "answer"
 
     def close(self) -> None:
         self._listener.close()
@@ -40,11 +40,15 @@ class Proxy:
                 client, (_, port) = self._listener.accept()
             except OSError:
                 return
-            server = socket.create_connection(self._server)
+            try:
+                server = socket.create_connection(self._server)
+            except OSError:
+                client.close()
+                continue
             for what, source, target in (("request", client, server), ("answer", server, client)):
-                threading.Thread(target=self._pass, args=(what, port, source, target), daemon=True).start()
+                threading.Thread(target=self._forward, args=(what, port, source, target), daemon=True).start()
 
-    def _pass(self, what: str, port: int, source: socket.socket, target: socket.socket) -> None:
+    def _forward(self, what: str, port: int, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
             while (data := source.recv(65536)) and self._cuts.get(port) != what:
                 target.sendall(data)
@@ -53,8 +57,8 @@ class Proxy:
                 end.shutdown(socket.SHUT_RDWR)
 
 
-def _port(conn: Connection) -> int:
-    """By which port the proxy knows a connection."""
+def _local_port(conn: Connection) -> int:
+    """Return the local port of a connection, by which the proxy knows it."""
     assert isinstance(conn, PostgresConnection)
     with socket.socket(fileno=os.dup(conn.raw.pgconn.socket)) as line:
         port: int = line.getsockname()[1]

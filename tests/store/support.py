@@ -1,4 +1,4 @@
-"""What the tests of the store share."""
+"""Helpers of the store tests."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from shopfloor.store.database import Connection, Row, Store
+from shopfloor.store import Connection, Row, Store
 
 HERE = Path(__file__).resolve().parent
 MIGRATIONS = HERE / "migrations"
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 
-def bump(conn: Connection, name: str = "hits") -> int:
-    """The counter after adding one to it the naive way, which is only right if nobody comes between."""
-    row = conn.one(f"SELECT n FROM counter WHERE name = :name {conn.for_update}", name=name)
+def increment_counter(conn: Connection, name: str = "hits") -> int:
+    """Increment a counter by a read and a write, which loses updates without isolation. Return the new value."""
+    row = conn.fetch_one(f"SELECT n FROM counter WHERE name = :name {conn.for_update}", name=name)
     if row is None:
         conn.execute("INSERT INTO counter (name, n) VALUES (:name, 1)", name=name)
         return 1
@@ -29,43 +29,43 @@ def bump(conn: Connection, name: str = "hits") -> int:
     return int(row[0]) + 1
 
 
-def put(title: str) -> Callable[[Connection], Any]:
+def insert_thing(title: str) -> Callable[[Connection], Any]:
     return lambda conn: conn.execute("INSERT INTO thing (title) VALUES (:title)", title=title)
 
 
-def titles(store: Store) -> list[str]:
-    return [title for (title,) in store.read(lambda conn: conn.all("SELECT title FROM thing ORDER BY id"))]
+def list_titles(store: Store) -> list[str]:
+    return [title for (title,) in store.read(lambda conn: conn.fetch_all("SELECT title FROM thing ORDER BY id"))]
 
 
-def only(row: Row | None) -> Any:
-    """The first value of a row that must be there."""
+def first_value(row: Row | None) -> Any:
+    """Return the first value of a row that must exist."""
     assert row is not None
     return row[0]
 
 
-class Undone(Exception):
-    """Raised by the tests to undo something."""
+class Rollback(Exception):
+    """Raised by tests to roll back."""
 
 
 @contextmanager
-def undone(conn: Connection) -> Iterator[None]:
-    """A savepoint that ends badly."""
-    with suppress(Undone), conn.savepoint():
+def roll_back_savepoint(conn: Connection) -> Iterator[None]:
+    """Run the block in a savepoint and roll it back."""
+    with suppress(Rollback), conn.savepoint():
         yield
-        raise Undone
+        raise Rollback
 
 
-def until(condition: Callable[[], Any]) -> Any:
-    """The first true value of the condition. The limit only ends a test that would hang."""
+def wait_until(condition: Callable[[], Any]) -> Any:
+    """Return the first true value of the condition. The limit only ends a test that would hang."""
     limit = time.monotonic() + PATIENCE
     while not (value := condition()):
-        assert time.monotonic() < limit, "this never became true"
+        assert time.monotonic() < limit, "the condition never became true"
         time.sleep(0.002)
     return value
 
 
-def together(*functions: Callable[[], Any]) -> list[Any]:
-    """What each function returned or raised, all of them run at the same time."""
+def run_together(*functions: Callable[[], Any]) -> list[Any]:
+    """Run all functions at the same time and return what each returned or raised."""
     answers: list[Any] = [None] * len(functions)
 
     def run(place: int) -> None:
@@ -83,8 +83,8 @@ def together(*functions: Callable[[], Any]) -> list[Any]:
     return answers
 
 
-class Busy:
-    """Keeps the store's writer occupied, so that what comes meanwhile ends up in one batch."""
+class BlockedWriter:
+    """Blocks the store's writer, so that the writes that follow are in one batch."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -101,8 +101,8 @@ class Busy:
         self._free.set()
         self._thread.join(PATIENCE)
 
-    def queued(self, count: int) -> None:
-        until(lambda: self._store.gauges()["queue_depth"] == count)
+    def wait_until_queued(self, count: int) -> None:
+        wait_until(lambda: self._store.gauges()["queue_depth"] == count)
 
     def _wait(self, conn: Connection) -> None:
         self._inside.set()
@@ -110,7 +110,7 @@ class Busy:
 
 
 class Child:
-    """A process of its own that runs one of the functions of child.py, from `go` on."""
+    """A process that runs one of the functions of child.py once `start` is called."""
 
     def __init__(self, command: str, url: str, *arguments: str) -> None:
         self._process = subprocess.Popen(
@@ -121,19 +121,19 @@ class Child:
             stdout=subprocess.PIPE,
             text=True,
         )
-        assert self.line() == "ready\n"
+        assert self.read_line() == "ready\n"
 
-    def go(self) -> None:
+    def start(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
 
-    def line(self) -> str:
+    def read_line(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline()
 
-    def rest(self) -> list[str]:
-        """The whole lines it still says, until it has ended."""
+    def read_rest(self) -> list[str]:
+        """Return the remaining complete lines once the process has ended."""
         said, _ = self._process.communicate(timeout=PATIENCE)
         return [line for line in said.splitlines(keepends=True) if line.endswith("\n")]
 

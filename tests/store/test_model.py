@@ -1,4 +1,4 @@
-"""Whatever is done to it, a store behaves like a dictionary."""
+"""Random programs on a store have the same effect as on a dictionary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shopfloor.store.database import Connection, Store, open_store
+from shopfloor.store import Connection, Store, open_store
 from tests.store.support import MIGRATIONS
 
 keys = st.sampled_from(["a", "b", "c"])
@@ -61,7 +61,7 @@ def run(conn: Connection, step: tuple[Any, ...]) -> object:
         case ("delete", key):
             return conn.execute("DELETE FROM counter WHERE name = :key", key=key)
         case ("look", key):
-            row = conn.one("SELECT n FROM counter WHERE name = :key", key=key)
+            row = conn.fetch_one("SELECT n FROM counter WHERE name = :key", key=key)
             return row and row[0]
         case ("fail",):
             raise Undo
@@ -91,7 +91,7 @@ def shared(request: pytest.FixtureRequest) -> Iterator[Store]:
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 @given(program=programs)
-def test_a_store_is_a_dictionary(shared: Store, program: list[tuple[str, list[tuple[Any, ...]]]]) -> None:
+def test_store_behaves_like_a_dictionary(shared: Store, program: list[tuple[str, list[tuple[Any, ...]]]]) -> None:
     shared.write(lambda conn: conn.execute("DELETE FROM counter"))
     model = Model()
     for kind, transaction in program:
@@ -103,7 +103,7 @@ def test_a_store_is_a_dictionary(shared: Store, program: list[tuple[str, list[tu
             model.update(before)
             expected = Undo
         assert perform(shared, kind, transaction) in (expected, "later")
-        rows = shared.read(lambda conn: conn.all("SELECT name, n FROM counter"))
+        rows = shared.read(lambda conn: conn.fetch_all("SELECT name, n FROM counter"))
         assert dict(rows) == model
 
 

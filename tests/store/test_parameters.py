@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from shopfloor.store.parameters import numbered
+from shopfloor.store.parameters import number_parameters
 
 
 @pytest.mark.parametrize(
@@ -21,5 +21,5 @@ from shopfloor.store.parameters import numbered
         ("SELECT a[1:2]", "SELECT a[1:2]", ()),
     ],
 )
-def test_names_become_numbers_and_nothing_else_changes(sql, expected, names):
-    assert numbered(sql) == (expected, names)
+def test_named_parameters_become_numbered_and_nothing_else_changes(sql, expected, names):
+    assert number_parameters(sql) == (expected, names)

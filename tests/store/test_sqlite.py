@@ -1,4 +1,4 @@
-"""What only SQLite has: one writer with group commit, a log to keep short, a file to guard, a disk that fills up."""
+"""SQLite only: one writer with group commit, the write-ahead log, the file and a full disk."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,27 @@ from typing import Any
 import apsw
 import pytest
 
-from shopfloor.errors import ShopfloorError, StartRefused, StoreBusy, StoreFailed, StoreFull, StoreUnreachable
+from shopfloor.errors import ShopfloorError, StartupError, StoreBusy, StoreFailed, StoreFull, StoreUnwritable
+from shopfloor.store import Connection, Store, open_store, sqlite_writer
 from shopfloor.store import sqlite as module
-from shopfloor.store import sqlite_writer
-from shopfloor.store.database import Connection, Store, open_store
-from shopfloor.store.sqlite import network_filesystem
+from shopfloor.store.sqlite import find_network_filesystem
 from tests.store.faults import FailingDisk
-from tests.store.support import MIGRATIONS, PATIENCE, Busy, Child, bump, only, put, titles, together
+from tests.store.support import (
+    MIGRATIONS,
+    PATIENCE,
+    BlockedWriter,
+    Child,
+    first_value,
+    increment_counter,
+    insert_thing,
+    list_titles,
+    run_together,
+    wait_until,
+)
 
 
-def batch(store: Store, *functions: Callable[[Connection], Any], meanwhile: Callable[[], Any] = bool) -> list[Any]:
-    """What became of writes that were taken together, in this order."""
+def run_batch(store: Store, *functions: Callable[[Connection], Any], meanwhile: Callable[[], Any] = bool) -> list[Any]:
+    """Run writes in one batch, in this order, and return what each returned or raised."""
     answers: list[Any] = [None] * len(functions)
 
     def run(place: int) -> None:
@@ -33,10 +44,10 @@ def batch(store: Store, *functions: Callable[[Connection], Any], meanwhile: Call
             answers[place] = error
 
     threads = [threading.Thread(target=run, args=(place,)) for place in range(len(functions))]
-    with Busy(store) as busy:
+    with BlockedWriter(store) as busy:
         for place, thread in enumerate(threads):
             thread.start()
-            busy.queued(place + 1)
+            busy.wait_until_queued(place + 1)
         meanwhile()
     for thread in threads:
         thread.join(PATIENCE)
@@ -46,43 +57,41 @@ def batch(store: Store, *functions: Callable[[Connection], Any], meanwhile: Call
 def test_waiting_writes_share_one_commit(sqlite):
     sizes: list[int] = []
     sqlite.on_batch(sizes.append)
-    assert batch(sqlite, *[bump] * 10) == list(range(1, 11))
+    assert run_batch(sqlite, *[increment_counter] * 10) == list(range(1, 11))
     assert sizes == [1, 10]
 
 
-def test_every_process_on_the_file_sees_that_credentials_changed_before_whoever_changed_them_is_answered(
-    sqlite, tmp_path
-):
+def test_credential_change_is_visible_to_every_process_before_its_caller_is_answered(sqlite, tmp_path):
     other = open_store(f"sqlite://{tmp_path}/floor.db", migrations=MIGRATIONS)
     try:
-        first = other.epoch()
-        sqlite.write(lambda connection: connection.hint("mail:human"))
-        assert other.epoch() == first
-        sqlite.write(lambda connection: connection.hint("token"))
-        assert other.epoch() == sqlite.epoch() != first
+        first = other.credential_version()
+        sqlite.write(lambda connection: connection.notify_on_commit("mail:human"))
+        assert other.credential_version() == first
+        sqlite.write(lambda connection: connection.notify_on_commit("token"))
+        assert other.credential_version() == sqlite.credential_version() != first
     finally:
         other.close()
-    assert other.epoch() is None
+    assert other.credential_version() == 0
 
 
 def test_a_batch_is_bounded(sqlite):
     sizes: list[int] = []
     sqlite.on_batch(sizes.append)
-    with Busy(sqlite):
+    with BlockedWriter(sqlite):
         for number in range(600):
-            sqlite.later(put(str(number)))
+            sqlite.later(insert_thing(str(number)))
     sqlite.flush()
     sqlite.close()
     assert max(sizes) == 256
     assert sum(sizes) == 602
 
 
-def test_nobody_is_answered_before_the_commit(sqlite):
-    """A write that fails because of another one in its batch is only told so once that other one is durable."""
-    first, second = batch(sqlite, put("same"), put("same"))
+def test_no_write_is_answered_before_the_commit(sqlite):
+    """Report the failure of a write only after the commit of the write in its batch that caused it."""
+    first, second = run_batch(sqlite, insert_thing("same"), insert_thing("same"))
     assert first == 1
     assert isinstance(second, StoreFailed)
-    assert titles(sqlite) == ["same"]
+    assert list_titles(sqlite) == ["same"]
 
 
 @pytest.fixture
@@ -94,89 +103,103 @@ def disk(tmp_path):
 
 
 @pytest.fixture
-def on_disk(disk, tmp_path):
+def store_on_failing_disk(disk, tmp_path):
     store = open_store(f"sqlite://{tmp_path}/floor.db", migrations=MIGRATIONS)
     yield store
     store.close()
 
 
 @pytest.mark.parametrize("operation", ["write", "sync"])
-@pytest.mark.parametrize(("error", "expected"), [(apsw.IOError, StoreFailed), (apsw.FullError, StoreFull)])
-def test_when_the_commit_fails_nobody_is_answered_as_done(disk, on_disk, operation, error, expected):
-    answers = batch(on_disk, *[bump] * 4, meanwhile=lambda: disk.fail(operation, error, times=1_000))
+@pytest.mark.parametrize(("error", "expected"), [(apsw.IOError, StoreUnwritable), (apsw.FullError, StoreFull)])
+def test_failed_commit_acknowledges_no_write(disk, store_on_failing_disk, operation, error, expected):
+    answers = run_batch(
+        store_on_failing_disk, *[increment_counter] * 4, meanwhile=lambda: disk.fail(operation, error, times=1_000)
+    )
     assert [type(answer) for answer in answers] == [expected] * 4
     disk.fail(operation, error, times=0)
-    assert on_disk.read(lambda conn: conn.all("SELECT n FROM counter")) == []
-    assert on_disk.write(bump) == 1
+    assert store_on_failing_disk.read(lambda conn: conn.fetch_all("SELECT n FROM counter")) == []
+    assert store_on_failing_disk.write(increment_counter) == 1
     assert disk.failures >= 4
 
 
 @pytest.mark.parametrize("operation", ["write", "sync"])
-def test_a_commit_that_fails_once_is_made_up_for(disk, on_disk, operation):
-    answers = batch(on_disk, *[bump] * 4, meanwhile=lambda: disk.fail(operation, apsw.IOError, times=1))
+def test_commit_that_fails_once_is_retried(disk, store_on_failing_disk, operation):
+    answers = run_batch(
+        store_on_failing_disk, *[increment_counter] * 4, meanwhile=lambda: disk.fail(operation, apsw.IOError, times=1)
+    )
     assert answers == [1, 2, 3, 4]
     assert disk.failures == 1
-    assert on_disk.read(lambda conn: conn.all("SELECT n FROM counter")) == [(4,)]
+    assert store_on_failing_disk.read(lambda conn: conn.fetch_all("SELECT n FROM counter")) == [(4,)]
 
 
-def test_a_dropped_transaction_takes_nobody_along(sqlite):
-    """The engine drops everything, released savepoints included; the others are run again, each once."""
+@pytest.mark.parametrize("operation", ["write", "sync"])
+def test_deferred_write_waits_for_a_disk_that_fails(disk, store_on_failing_disk, operation):
+    disk.fail(operation, apsw.IOError, times=1_000)
+    store_on_failing_disk.later(increment_counter)
+    wait_until(lambda: disk.failures)
+    disk.fail(operation, apsw.IOError, times=0)
+    wait_until(lambda: store_on_failing_disk.read(lambda conn: conn.fetch_all("SELECT n FROM counter")) == [(1,)])
+    assert store_on_failing_disk.gauges()["deferred_dropped"] == 0
+
+
+def test_dropped_transaction_affects_no_other_write(sqlite):
+    """Run the other writes again, each once: the engine also drops their released savepoints."""
 
     def drop(conn: Connection) -> None:
-        bump(conn, "dropper")
+        increment_counter(conn, "dropper")
         conn.execute("INSERT OR ROLLBACK INTO counter VALUES ('dropper', 1)")
 
     sizes: list[int] = []
     sqlite.on_batch(sizes.append)
-    before, dropped, after = batch(sqlite, bump, drop, bump)
+    before, dropped, after = run_batch(sqlite, increment_counter, drop, increment_counter)
     assert (before, after) == (1, 2)
     assert isinstance(dropped, StoreFailed)
-    assert sqlite.read(lambda conn: conn.all("SELECT name, n FROM counter")) == [("hits", 2)]
+    assert sqlite.read(lambda conn: conn.fetch_all("SELECT name, n FROM counter")) == [("hits", 2)]
     assert sizes == [1, 1, 1]
 
 
-def test_nothing_runs_outside_of_a_dropped_transaction(sqlite):
+def test_no_statement_runs_after_a_dropped_transaction(sqlite):
     def stubborn(conn: Connection) -> str:
-        bump(conn)
+        increment_counter(conn)
         with pytest.raises(StoreFailed), conn.savepoint():
             conn.execute("INSERT OR ROLLBACK INTO counter VALUES ('hits', 1)")
         with pytest.raises(StoreFailed):
-            put("outside")(conn)
+            insert_thing("outside")(conn)
         return "done"
 
-    (answer,) = batch(sqlite, stubborn)
+    (answer,) = run_batch(sqlite, stubborn)
     assert isinstance(answer, StoreFailed)
     with pytest.raises(StoreFailed):
         sqlite.write(stubborn)
-    assert titles(sqlite) == []
+    assert list_titles(sqlite) == []
 
 
-def test_a_full_database_refuses_and_works_again_when_there_is_room(sqlite):
-    pages = only(sqlite.write(lambda conn: conn.one("PRAGMA page_count")))
+def test_full_database_rejects_writes_and_recovers_when_space_is_freed(sqlite):
+    pages = first_value(sqlite.write(lambda conn: conn.fetch_one("PRAGMA page_count")))
     sqlite.write(lambda conn: conn.execute(f"PRAGMA max_page_count = {pages + 5}"))
 
     def big(conn: Connection) -> None:
         conn.execute("INSERT INTO thing (title, body) VALUES ('big', :body)", body=bytes(100_000))
 
-    small, full, other = batch(sqlite, bump, big, bump)
+    small, full, other = run_batch(sqlite, increment_counter, big, increment_counter)
     assert (small, other) == (1, 2)
     assert isinstance(full, StoreFull)
-    assert titles(sqlite) == []
+    assert list_titles(sqlite) == []
     sqlite.write(lambda conn: conn.execute("PRAGMA max_page_count = 100000"))
     sqlite.write(big)
-    assert titles(sqlite) == ["big"]
+    assert list_titles(sqlite) == ["big"]
 
 
-def test_files_that_cannot_grow(tmp_path):
+def test_writes_fail_cleanly_when_the_files_cannot_grow(tmp_path):
     url = f"sqlite://{tmp_path}/floor.db"
-    other = Child("small_disk", url)
-    other.go()
-    first, second, third = other.rest()
+    other = Child("write_with_size_limit", url)
+    other.start()
+    first, second, third = other.read_rest()
     assert first == "1 done\n"
-    assert second in ("2 StoreFull\n", "2 StoreFailed\n")
+    assert second in ("2 StoreFull\n", "2 StoreUnwritable\n")
     assert third == "3 done\n"
     store = open_store(url, migrations=MIGRATIONS)
-    assert titles(store) == ["1", "3"]
+    assert list_titles(store) == ["1", "3"]
     store.close()
 
 
@@ -184,16 +207,35 @@ def test_another_process_that_keeps_the_lock_makes_the_store_busy(sqlite, tmp_pa
     sqlite.write(lambda conn: conn.execute("PRAGMA busy_timeout = 1"))
     other = apsw.Connection(str(tmp_path / "floor.db"))
     other.execute("BEGIN IMMEDIATE")
-    answers = together(*[lambda: sqlite.write(bump)] * 3)
+    answers = run_together(*[lambda: sqlite.write(increment_counter)] * 3)
     assert {type(answer) for answer in answers} == {StoreBusy}
     with pytest.raises(StoreBusy):
         sqlite.check()
     other.execute("ROLLBACK")
-    assert sqlite.write(bump) == 1
+    assert sqlite.write(increment_counter) == 1
     other.close()
 
 
-def test_the_log_stays_short_and_is_gone_at_the_end(sqlite, tmp_path, monkeypatch):
+def test_writes_behind_a_lock_of_another_process_fail_sooner_after_the_first(sqlite, tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_writer, "STILL_LOCKED_MS", 1)
+    other = apsw.Connection(str(tmp_path / "floor.db"))
+    other.execute("BEGIN IMMEDIATE")
+    started = time.monotonic()
+    with pytest.raises(StoreBusy):
+        sqlite.write(increment_counter)
+    first = time.monotonic() - started
+    started = time.monotonic()
+    for _ in range(5):
+        with pytest.raises(StoreBusy):
+            sqlite.write(increment_counter)
+    assert first >= sqlite_writer.LOCKED_MS / 1000
+    assert time.monotonic() - started < first
+    other.execute("ROLLBACK")
+    assert sqlite.write(increment_counter) == 1
+    other.close()
+
+
+def test_write_ahead_log_stays_short_and_is_removed_at_close(sqlite, tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite_writer, "CHECKPOINT_PAGES", 20)
     monkeypatch.setattr(sqlite_writer, "TRUNCATE_PAGES", 60)
     for number in range(150):
@@ -213,67 +255,61 @@ def test_an_open_reader_does_not_stop_writers(sqlite, monkeypatch):
     monkeypatch.setattr(sqlite_writer, "TRUNCATE_PAGES", 10)
 
     def read(conn: Connection) -> object:
-        before = conn.all("SELECT n FROM counter")
+        before = conn.fetch_all("SELECT n FROM counter")
         for _ in range(20):
-            sqlite.write(bump)
-        return before, conn.all("SELECT n FROM counter")
+            sqlite.write(increment_counter)
+        return before, conn.fetch_all("SELECT n FROM counter")
 
     assert sqlite.read(read) == ([], [])
-    assert sqlite.write(bump) == 21
+    assert sqlite.write(increment_counter) == 21
 
 
 def test_reads_end_with_the_call(sqlite):
-    together(*[lambda: sqlite.read(lambda conn: conn.one("SELECT 1"))] * 20)
-    assert 1 <= len(sqlite._readers) <= module.IDLE_READERS
+    run_together(*[lambda: sqlite.read(lambda conn: conn.fetch_one("SELECT 1"))] * 20)
+    assert 1 <= len(sqlite._readers) <= module.MAX_IDLE_READERS
     assert not any(raw.in_transaction for raw in sqlite._readers)
 
 
-def test_the_file_is_for_its_owner_only(tmp_path):
+def test_file_is_readable_by_its_owner_only(tmp_path):
     old = os.umask(0)
     try:
         store = open_store(f"sqlite://{tmp_path}/data/floor.db", migrations=MIGRATIONS)
     finally:
         os.umask(old)
-    store.write(bump)
+    store.write(increment_counter)
     files = list((tmp_path / "data").iterdir())
     assert {file.name for file in files} == {"floor.db", "floor.db-wal", "floor.db-shm", "floor.db-epoch"}
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     store.close()
 
 
-def test_the_file_is_durable_and_guarded(sqlite):
+def test_file_uses_wal_full_sync_and_foreign_keys(sqlite):
     pragmas = sqlite.write(
-        lambda conn: [conn.one(f"PRAGMA {name}") for name in ("journal_mode", "synchronous", "foreign_keys")]
+        lambda conn: [conn.fetch_one(f"PRAGMA {name}") for name in ("journal_mode", "synchronous", "foreign_keys")]
     )
     assert pragmas == [("wal",), (2,), (1,)]
 
 
-def test_a_vanished_file_is_not_ready(sqlite, tmp_path):
-    (tmp_path / "floor.db").unlink()
-    with pytest.raises(StoreUnreachable):
-        sqlite.check()
-
-
 def test_a_path_that_cannot_be_opened_is_refused_by_name(tmp_path):
-    with pytest.raises(StartRefused, match=f"{tmp_path} cannot be opened: it has to be a file"):
+    with pytest.raises(StartupError, match=f"{tmp_path} cannot be opened: it must be a file"):
         open_store(f"sqlite://{tmp_path}", migrations=MIGRATIONS)
 
 
 @pytest.mark.parametrize(
     "content", [b"not a database, but long enough to be looked at" * 100, b"SQLite format 3\0" * 99]
 )
-def test_a_file_that_is_no_database_is_refused_by_name_and_left_alone(tmp_path, content):
+def test_file_that_is_not_a_database_is_refused_by_name_and_left_unchanged(tmp_path, content):
     path = tmp_path / "floor.db"
     path.write_bytes(content)
-    with pytest.raises(StartRefused, match=f"{path} is damaged, or no database at all"):
+    with pytest.raises(StartupError, match=f"{path} is damaged or not a database"):
         open_store(f"sqlite://{path}", migrations=MIGRATIONS)
     assert path.read_bytes() == content
 
 
-def test_without_a_path_each_store_is_its_own():
+def test_stores_without_a_path_are_separate():
     one, two = (open_store("sqlite://", migrations=MIGRATIONS) for _ in range(2))
-    assert [one.write(bump), one.write(bump), two.write(bump)] == [1, 2, 1]
-    assert one.read(lambda conn: conn.one("SELECT n FROM counter")) == (2,)
+    assert [one.write(increment_counter), one.write(increment_counter), two.write(increment_counter)] == [1, 2, 1]
+    assert one.read(lambda conn: conn.fetch_one("SELECT n FROM counter")) == (2,)
     assert isinstance(one, module.SqliteStore)
     folder = one._path.parent
     one.close()
@@ -308,12 +344,45 @@ MOUNTS = r"""
         ("/grün/floor.db", "smb3"),
     ],
 )
-def test_network_file_systems_are_known(path, kind):
-    assert network_filesystem(Path(path), MOUNTS) == kind
+def test_network_file_systems_are_recognized(path, kind):
+    assert find_network_filesystem(Path(path), MOUNTS) == kind
 
 
 def test_a_network_file_system_is_refused_with_advice(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "network_filesystem", lambda path: "nfs4")
-    with pytest.raises(StartRefused, match=r"network file system \(nfs4\).*local disk.*PostgreSQL"):
+    monkeypatch.setattr(module, "find_network_filesystem", lambda path: "nfs4")
+    with pytest.raises(StartupError, match=r"network file system \(nfs4\).*local disk.*PostgreSQL"):
         open_store(f"sqlite://{tmp_path}/floor.db", migrations=MIGRATIONS)
     assert list(tmp_path.iterdir()) == []
+
+
+def count_statistics(path: Path) -> int:
+    raw = apsw.Connection(str(path))
+    try:
+        known = raw.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_stat1'").get
+        return int(raw.execute("SELECT count(*) FROM sqlite_stat1").get) if known else 0
+    finally:
+        raw.close()
+
+
+def test_statistics_are_updated_on_demand(sqlite, tmp_path):
+    sqlite.write(lambda conn: [insert_thing(str(number))(conn) for number in range(500)])
+    assert count_statistics(tmp_path / "floor.db") == 0
+    sqlite.update_statistics()
+    assert count_statistics(tmp_path / "floor.db") > 0
+
+
+def test_statistics_are_updated_on_close(tmp_path):
+    path = tmp_path / "floor.db"
+    store = open_store(f"sqlite://{path}")
+    store.write(
+        lambda conn: conn.execute(
+            """
+            WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+            INSERT INTO answer (workspace, caller, key, digest, created_at)
+            SELECT 1, 'caller', 'key' || i, x'00', i FROM n
+            """
+        )
+    )
+    assert count_statistics(path) == 0
+    store.close()
+    assert count_statistics(path) > 0

@@ -1,4 +1,4 @@
-"""Agents come, work and go; users come."""
+"""Create, list and retire agents."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from dataclasses import asdict
 
 import pytest
 
-from shopfloor.errors import AgentNotFound, InvalidInput, NotFound
+from shopfloor.errors import AgentNotFound, InvalidInput
+from tests.operator_access import read_agent
 
 
 @pytest.fixture
 def database(tmp_path):
-    """Plain rows: what both engines do with them is tested in tests/store."""
+    """Use SQLite alone: tests/store compares the engines."""
     return f"sqlite://{tmp_path}/floor.db"
 
 
-def test_a_new_agent_is_idle_and_was_just_here(floor):
-    agent, token = floor.hire("builder", "WORKER", "local", with_token=False)
-    assert token is None
+def test_new_agent_is_idle_and_just_active(shopfloor):
+    agent, _ = shopfloor.seed_agent("builder", "WORKER", "local")
     assert asdict(agent) == {
         "name": "builder",
         "type": "WORKER",
@@ -35,134 +35,75 @@ def test_a_new_agent_is_idle_and_was_just_here(floor):
         "failures": 0,
     }
     assert agent.state(agent.created_at) == "IDLE"
-    assert floor.agent("builder") == agent
+    assert read_agent(shopfloor, "builder") == agent
 
 
-def test_every_floor_has_the_supervisor_local(floor):
-    assert [(agent.name, agent.type) for agent in floor.agents()] == [("local", "SUPERVISOR")]
+def test_every_workspace_has_the_supervisor_local(shopfloor):
+    assert [(agent["id"], agent["type"]) for agent in shopfloor.list_agents()] == [("local", "SUPERVISOR")]
 
 
-@pytest.mark.parametrize(
-    "name", ["", "-builder", ".builder", "_builder", "a b", "a/b", "a'b", "ä", "x" * 65, "a\n", "a\x00"]
-)
-def test_a_name_that_cannot_be_written_everywhere_is_refused(floor, name):
+@pytest.mark.parametrize("name", ["", "-builder", ".builder", "_builder", "a b", "a/b", "a'b", "ä", "x" * 65, "a\n"])
+def test_invalid_agent_name_is_rejected(shopfloor, name):
     with pytest.raises(InvalidInput, match="An agent's name has 1 to 64 letters"):
-        floor.hire(name, "WORKER", with_token=True)
-    assert floor.floor.identity.needs_credential() is False
+        shopfloor.create_agent(name, "WORKER")
+    assert shopfloor.engine.identity.needs_credential() is False
 
 
 @pytest.mark.parametrize("name", ["a", "worker-123", "A.b_c-9", "7", "x" * 64])
-def test_other_names_will_do(floor, name):
-    assert floor.hire(name, "WORKER", with_token=False)[0].name == name
+def test_valid_agent_name_is_accepted(shopfloor, name):
+    assert shopfloor.create_agent(name, "WORKER", issue_token=False)["agent"]["id"] == name
 
 
-def test_a_name_is_taken_for_good(floor):
-    floor.hire("builder", "WORKER", with_token=False)
-    floor.retire("builder")
-    with pytest.raises(InvalidInput, match="The name 'builder' is taken; choose another"):
-        floor.hire("builder", "WORKER", with_token=False)
+def test_name_of_a_retired_agent_cannot_be_reused(shopfloor):
+    shopfloor.create_agent("builder", "WORKER", issue_token=False)
+    shopfloor.retire_agent("builder")
+    with pytest.raises(InvalidInput, match="Agent 'builder' already exists; choose another name"):
+        shopfloor.create_agent("builder", "WORKER", issue_token=False)
 
 
-def test_an_unknown_type_is_refused(floor):
-    with pytest.raises(InvalidInput, match="There is no agent type 'BOSS'"):
-        floor.hire("builder", "BOSS", with_token=False)
+def test_unknown_agent_type_is_rejected(shopfloor):
+    with pytest.raises(InvalidInput, match="Unknown agent type 'BOSS'"):
+        shopfloor.create_agent("builder", "BOSS", issue_token=False)
 
 
 @pytest.mark.parametrize("supervisor", ["ghost", "gone"])
-def test_a_supervisor_must_be_there(floor, supervisor):
-    floor.hire("gone", "SUPERVISOR", with_token=False)
-    floor.retire("gone")
+def test_supervisor_must_exist_and_not_be_retired(shopfloor, supervisor):
+    shopfloor.create_agent("gone", "SUPERVISOR", issue_token=False)
+    shopfloor.retire_agent("gone")
     with pytest.raises(AgentNotFound):
-        floor.hire("builder", "WORKER", supervisor, with_token=False)
+        shopfloor.create_agent("builder", supervisor=supervisor)
 
 
-def test_who_retires_keeps_its_name_and_loses_its_tokens(floor):
-    floor.hire("builder", "WORKER", with_token=True)
-    floor.issue_token(agent="builder")
-    retired = floor.retire("builder")
-    assert retired.retired_at == retired.updated_at > retired.created_at
-    assert [token.revoked_at is not None for token in floor.tokens()] == [True, True]
-    assert floor.retire("builder") == retired
+def test_retiring_an_agent_revokes_its_tokens(shopfloor):
+    shopfloor.create_agent("builder", "WORKER")
+    shopfloor.issue_token(agent="builder")
+    retired = shopfloor.retire_agent("builder")
+    assert retired["state"] == "RETIRED"
+    assert [token["state"] for token in shopfloor.list_tokens()] == ["revoked", "revoked"]
+    assert shopfloor.retire_agent("builder") == retired
 
 
-def test_local_cannot_retire(floor):
+def test_local_cannot_retire(shopfloor):
     with pytest.raises(InvalidInput, match="The built-in agent 'local' cannot retire"):
-        floor.retire("local")
+        shopfloor.retire_agent("local")
 
 
-def test_who_is_not_there_cannot_retire_nor_get_a_token(floor):
+def test_unknown_or_retired_agent_gets_no_token(shopfloor):
     with pytest.raises(AgentNotFound, match="Agent 'ghost' does not exist"):
-        floor.retire("ghost")
+        shopfloor.retire_agent("ghost")
     with pytest.raises(AgentNotFound):
-        floor.issue_token(agent="ghost")
-    floor.hire("builder", "WORKER", with_token=False)
-    floor.retire("builder")
+        shopfloor.issue_token(agent="ghost")
+    shopfloor.create_agent("builder", "WORKER", issue_token=False)
+    shopfloor.retire_agent("builder")
     with pytest.raises(AgentNotFound):
-        floor.issue_token(agent="builder")
+        shopfloor.issue_token(agent="builder")
 
 
-def test_a_long_list_comes_whole_and_in_order(floor, monkeypatch):
-    monkeypatch.setattr("shopfloor.serving.PAGE", 3)
-    names = [f"agent-{number:02}" for number in range(10)]
+def test_lists_over_several_pages_are_complete_and_sorted(shopfloor):
+    names = [f"agent-{number:03}" for number in range(201)]
     for name in reversed(names):
-        floor.hire(name, "WORKER", with_token=True)
-        floor.add_user(name)
-    assert [agent.name for agent in floor.agents()] == [*names, "local"]
-    assert [person.name for person in floor.users()] == names
-    assert len(list(floor.tokens())) == 20
-
-
-def test_a_user_is_added_once(floor):
-    person, token = floor.add_user("guest@example.com")
-    assert (person.name, token.count(".")) == ("guest@example.com", 2)
-    with pytest.raises(InvalidInput, match=r"There is a user 'guest@example\.com' already"):
-        floor.add_user("guest@example.com")
-
-
-@pytest.mark.parametrize("name", ["", " guest", "guest ", "x" * 256, "a\nb", "a\x1bb", "\u202eguest", "\ud800"])
-def test_a_user_has_a_name_that_can_be_shown(floor, name):
-    with pytest.raises(InvalidInput, match="A user's name has 1 to 255 printable characters"):
-        floor.add_user(name)
-
-
-def test_a_user_who_is_not_there_gets_no_token(floor):
-    with pytest.raises(NotFound, match="User 'guest' does not exist"):
-        floor.issue_token(user="guest")
-
-
-def test_a_removed_user_gets_no_token_and_can_come_back(floor):
-    floor.add_user("guest")
-    floor.remove_user("guest")
-    with pytest.raises(NotFound, match="User 'guest' was removed"):
-        floor.issue_token(user="guest")
-    with pytest.raises(NotFound, match="There is no agent or user 'guest'"):
-        floor.credential("guest")
-    assert floor.add_user("guest")[0].removed_at is None
-
-
-def test_a_name_alone_means_the_agent_before_the_user(floor):
-    floor.add_user("builder")
-    assert floor.credential("builder").trusted.key == "user:builder"
-    floor.hire("builder", "WORKER", with_token=False)
-    assert floor.credential("builder").trusted.key == "agent:builder"
-    floor.retire("builder")
-    assert floor.credential("builder").trusted.key == "user:builder"
-    assert floor.credential(None).trusted.key == "operator:operator"
-
-
-def test_a_name_that_nobody_has_is_refused_with_the_next_step(floor):
-    with pytest.raises(NotFound, match="There is no agent or user 'ghost'") as refused:
-        floor.credential("ghost")
-    assert refused.value.hint == "Add one: shopfloor agent add ghost --type WORKER"
-
-
-def test_a_token_that_is_not_there_cannot_be_revoked(floor):
-    with pytest.raises(NotFound, match="Token 'nope' does not exist"):
-        floor.revoke_token("nope")
-
-
-def test_a_token_is_revoked_once(floor):
-    floor.hire("builder", "WORKER", with_token=True)
-    (issued,) = floor.tokens()
-    first = floor.revoke_token(issued.id)
-    assert floor.revoke_token(issued.id) == first
+        shopfloor.seed_agent(name)
+        shopfloor.seed_user(name)
+    assert [agent["id"] for agent in shopfloor.list_agents()] == [*names, "local"]
+    assert [user["id"] for user in shopfloor.list_users()] == names
+    assert len(list(shopfloor.list_tokens())) == 201

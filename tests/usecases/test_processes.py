@@ -1,18 +1,23 @@
-"""Which processes live, and what the dead ones left behind."""
+"""Registered processes, and the calls that dead ones left open."""
 
 from __future__ import annotations
 
 import os
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from shopfloor.domain.times import SECOND
+from shopfloor.gateways import process_tree
 from shopfloor.usecases import decisions, processes
-from tests.child import started
+from tests.child import start_child
+from tests.operator_access import read_as_operator, write_as_operator
 from tests.workbench import PATIENCE
 
+NO_PID = 2**22 + 1
+"""Above every pid that Linux gives."""
 UNKNOWN = '{"message":"Outcome unknown: the process that served this call ended before it answered"}'
 
 
@@ -26,36 +31,38 @@ def children():
 
 
 @pytest.fixture
-def still(opened):
-    """A floor that keeps no house by itself."""
-    return opened(started=False)
+def idle(open_workbench):
+    """A workbench without housekeeping of its own."""
+    return open_workbench(started=False)
 
 
-def known(floor):
-    return [(process.kind, process.pid) for process in floor.floor.look(lambda work: work.processes.all())]
+def list_processes(shopfloor):
+    return [
+        (process.kind, process.pid) for process in read_as_operator(shopfloor, lambda uow: uow.processes.list_all())
+    ]
 
 
-def keep_house(floor):
-    buried = floor.floor.administer(processes.bury)
-    return [process.pid for process in buried], floor.floor.administer(decisions.close_left_open)
+def reap(shopfloor):
+    reaped = write_as_operator(shopfloor, processes.reap_dead)
+    return [process.pid for process in reaped], write_as_operator(shopfloor, decisions.close_left_open)
 
 
-def test_a_process_that_works_here_is_known(floor):
-    assert known(floor) == [("test", os.getpid())]
+def test_running_process_is_registered(shopfloor):
+    assert list_processes(shopfloor) == [("test", os.getpid())]
 
 
-def test_a_process_that_ends_well_is_forgotten(floor, opened, settings):
-    opened(kind="guest").close()
-    assert known(floor) == [("test", os.getpid())]
+def test_process_that_closes_cleanly_is_removed(shopfloor, open_workbench, settings):
+    open_workbench(kind="guest").close()
+    assert list_processes(shopfloor) == [("test", os.getpid())]
 
 
-def test_a_killed_process_leaves_calls_that_are_closed_as_unknown(still, settings, children):
-    children.append(started(settings, "note:before", "fetch:hold"))
-    assert [entry.kind for entry in still.log() if entry.tool == "fetch"] == ["invocation"]
+def test_calls_of_a_killed_process_are_closed_as_unknown(idle, settings, children):
+    children.append(start_child(settings, "note:before", "fetch:hold"))
+    assert [entry.kind for entry in idle.log() if entry.tool == "fetch"] == ["invocation"]
     children[0].kill()
     children[0].wait(PATIENCE)
-    assert keep_house(still) == ([children[0].pid], 1)
-    invocation, error = (entry for entry in still.log() if entry.tool == "fetch")
+    assert reap(idle) == ([children[0].pid], 1)
+    invocation, error = (entry for entry in idle.log() if entry.tool == "fetch")
     assert (error.kind, error.decision, error.reasoning, error.context, error.code) == (
         "error",
         "Tool error: fetch",
@@ -64,49 +71,68 @@ def test_a_killed_process_leaves_calls_that_are_closed_as_unknown(still, setting
         "INTERNAL_ERROR",
     )
     assert (error.reference, error.subject, error.actor) == (invocation.reference, invocation.subject, invocation.actor)
-    assert keep_house(still) == ([], 0)
+    assert reap(idle) == ([], 0)
 
 
-def test_calls_of_the_living_are_left_alone(still, settings, children):
-    children += [started(settings, "fetch:hold"), started(settings, "fetch:hold")]
+def test_calls_of_running_processes_stay_open(idle, settings, children):
+    children += [start_child(settings, "fetch:hold"), start_child(settings, "fetch:hold")]
     children[0].kill()
     children[0].wait(PATIENCE)
-    keep_house(still)  # unless the other child was quicker
-    assert known(still) == [("child", children[1].pid)]
-    assert still.rows("SELECT count(*) FROM decision WHERE process IS NOT NULL") == [(1,)]
-    assert [entry.kind for entry in still.log()] == ["invocation", "invocation", "error"]
+    reap(idle)  # unless the other child did it first
+    assert list_processes(idle) == [("child", children[1].pid)]
+    assert idle.rows("SELECT count(*) FROM decision WHERE process IS NOT NULL") == [(1,)]
+    assert [entry.kind for entry in idle.log()] == ["invocation", "invocation", "error"]
 
 
-def test_on_another_machine_only_silence_tells(still):
-    def register(work):
-        return work.processes.add("serve", "elsewhere", 1, None, work.now)
+def test_process_on_another_machine_is_reaped_when_its_heartbeat_stops(idle):
+    def register(uow):
+        return uow.processes.add("serve", "elsewhere", 1, None, uow.now)
 
-    still.floor.administer(register)
-    assert keep_house(still) == ([], 0)
-    still.pass_time(31 * SECOND)
-    assert keep_house(still) == ([1], 0)
-
-
-def test_a_process_does_not_bury_itself_however_long_it_slept(floor):
-    floor.pass_time(3600 * SECOND)
-    assert keep_house(floor) == ([], 0)
+    write_as_operator(idle, register)
+    assert reap(idle) == ([], 0)
+    idle.pass_time(31 * SECOND)
+    assert reap(idle) == ([1], 0)
 
 
-def test_a_number_that_was_given_to_another_program_is_taken_for_alive_until_it_is_silent(still):
-    def register(work):
-        return work.processes.add("serve", socket.gethostname(), os.getppid(), None, work.now)
-
-    still.floor.administer(register)
-    assert keep_house(still) == ([], 0)
-    still.pass_time(31 * SECOND)
-    assert keep_house(still) == ([os.getppid()], 0)
+def test_process_does_not_reap_itself_after_a_long_sleep(shopfloor):
+    shopfloor.pass_time(3600 * SECOND)
+    assert reap(shopfloor) == ([], 0)
 
 
-def test_two_who_find_the_same_call_close_it_once(opened):
-    first, second = opened(started=False), opened(started=False)
+def register(shopfloor, pid, **identity):
+    return write_as_operator(
+        shopfloor, lambda uow: uow.processes.add("serve", socket.gethostname(), pid, None, uow.now, **identity)
+    )
+
+
+def test_process_in_another_pid_namespace_is_reaped_only_when_its_heartbeat_stops(idle):
+    register(idle, NO_PID, namespace=f"{process_tree.read_namespace()}0")
+    assert reap(idle) == ([], 0)
+    idle.pass_time(31 * SECOND)
+    assert reap(idle) == ([NO_PID], 0)
+
+
+def test_gone_process_of_the_same_pid_namespace_is_reaped_at_once(idle):
+    register(idle, NO_PID, namespace=process_tree.read_namespace())
+    assert reap(idle) == ([NO_PID], 0)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="start times are read from /proc")
+def test_process_whose_id_was_reused_is_reaped_at_once(idle):
+    parent = os.getppid()
+    ticks = process_tree.read_start_ticks(parent)
+    assert ticks is not None
+    register(idle, parent, namespace=process_tree.read_namespace(), start_ticks=ticks)
+    assert reap(idle) == ([], 0)
+    register(idle, parent, namespace=process_tree.read_namespace(), start_ticks=ticks - 1)
+    assert reap(idle) == ([parent], 0)
+
+
+def test_open_call_is_closed_once_by_concurrent_reapers(open_workbench):
+    first, second = open_workbench(started=False), open_workbench(started=False)
     first.execute(
         "INSERT INTO decision (workspace, reference, kind, subject, actor, toolset, tool, decision, reasoning, context,"
         " process, created_at) VALUES (:workspace, 1, 'invocation', 's', 'a', 'bench', 'fetch', 'd', 'r', '{}', 99, 1)",
-        workspace=first.floor.works.workspace,
+        workspace=first.engine.database.workspace,
     )
-    assert [keep_house(first)[1], keep_house(second)[1]] == [1, 0]
+    assert [reap(first)[1], reap(second)[1]] == [1, 0]

@@ -15,9 +15,9 @@ from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from tests.chat.conftest import model
 from tests.chat.model import KEY
-from tests.serving import Served, away, served
-from tests.web.desk_support import Desk, at_the_desk, opened, populate
-from tests.web.support import PASSWORD, PATIENCE, looking
+from tests.serving import ServedShopfloor, run_in_thread, serve_in_thread
+from tests.web.desk_support import Desk, open_desk_context, populate, serve_desk
+from tests.web.support import BROWSER_TIMEOUT_MS, PASSWORD, open_context
 
 __all__ = ["model"]
 
@@ -25,62 +25,62 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
 
 
-def _installed() -> str:
-    """The browser of this system; there must be one."""
+def _find_browser() -> str:
+    """Return the path of the installed browser."""
     found = [path for name in BROWSERS if (path := shutil.which(name))]
     assert found, f"none of {', '.join(BROWSERS)} is installed"
     return found[0]
 
 
 @pytest.fixture(autouse=True)
-def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Hashing is slow on purpose; here it need not be, but for the tests of that."""
+def _fast_password_hashes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Use fast password hashes: the real ones are slow on purpose."""
     monkeypatch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=1024, parallelism=1))
-    passwords._nobodys.cache_clear()
+    passwords._dummy_hash.cache_clear()
     yield
-    passwords._nobodys.cache_clear()
+    passwords._dummy_hash.cache_clear()
 
 
 @pytest.fixture
-def floor(tmp_path: Path) -> Iterator[Shopfloor]:
-    with Shopfloor(Settings(project=tmp_path, port=0)) as floor:
-        yield floor
+def shopfloor(tmp_path: Path) -> Iterator[Shopfloor]:
+    with Shopfloor(Settings(project=tmp_path, port=0)) as shopfloor:
+        yield shopfloor
 
 
 @pytest.fixture
-def server(floor: Shopfloor) -> Iterator[Served]:
-    floor.add_user("customer")
-    floor.set_password("customer", PASSWORD)
-    with served(floor) as server:
+def server(shopfloor: Shopfloor) -> Iterator[ServedShopfloor]:
+    shopfloor.add_user("customer")
+    shopfloor.set_password("customer", PASSWORD)
+    with serve_in_thread(shopfloor) as server:
         yield server
 
 
 @pytest.fixture
-def talking(tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    """A floor with a model behind its chat."""
+def chat_server(tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedShopfloor]:
+    """Serve a chat with a stub of a model."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     settings = Settings(project=tmp_path, port=0, chat_base_url=f"{model}/v1", chat_turns=0)
-    floor = away(lambda: Shopfloor(settings).__enter__())
+    shopfloor = run_in_thread(lambda: Shopfloor(settings).__enter__())
     for name in ("customer", "guest"):
-        away(partial(floor.add_user, name))
-        away(partial(floor.set_password, name, PASSWORD))
-    with served(floor) as server:
+        run_in_thread(partial(shopfloor.add_user, name))
+        run_in_thread(partial(shopfloor.set_password, name, PASSWORD))
+    with serve_in_thread(shopfloor) as server:
         yield server
-    away(floor.close)
+    run_in_thread(shopfloor.close)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=BROWSER_TIMEOUT_MS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_installed(), args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=_find_browser(), args=FLAGS)
         yield browser
         browser.close()
 
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    with looking(browser, viewport={"width": 360, "height": 740}, timezone_id="Europe/Berlin") as context:
+    with open_context(browser, viewport={"width": 360, "height": 740}, timezone_id="Europe/Berlin") as context:
         yield context
 
 
@@ -90,26 +90,26 @@ def page(context: BrowserContext) -> Page:
 
 
 @pytest.fixture
-def visitor(server: Served) -> Iterator[httpx2.Client]:
-    """A browser without eyes: it keeps cookies and sends forms."""
-    with httpx2.Client(base_url=server.url, timeout=PATIENCE / 1000) as client:
+def visitor(server: ServedShopfloor) -> Iterator[httpx2.Client]:
+    """Return an HTTP client that keeps cookies, for forms without scripts."""
+    with httpx2.Client(base_url=server.url, timeout=BROWSER_TIMEOUT_MS / 1000) as client:
         yield client
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    with opened(tmp_path) as desk:
+    with serve_desk(tmp_path) as desk:
         yield desk
 
 
 @pytest.fixture
-def filled(desk: Desk) -> Desk:
+def populated(desk: Desk) -> Desk:
     populate(desk)
     return desk
 
 
 @pytest.fixture
-def operator(filled: Desk, browser: Browser) -> Iterator[Page]:
-    """The operator's page, signed in."""
-    with at_the_desk(browser) as context:
-        yield filled.enter(context)
+def operator(populated: Desk, browser: Browser) -> Iterator[Page]:
+    """Return a page of the signed-in operator."""
+    with open_desk_context(browser) as context:
+        yield populated.sign_in(context)

@@ -1,4 +1,4 @@
-"""What a visitor does by hand."""
+"""What a user does in a browser."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext, Page
 
 PASSWORD = "correct horse battery"
-PATIENCE = 60_000
+BROWSER_TIMEOUT_MS = 180_000
 """Milliseconds that a browser may take for anything: machines are busy, and none of these tests is about time."""
 
 
 @contextmanager
-def looking(browser: Browser, **wants: Any) -> Iterator[BrowserContext]:
-    """A browser of its own."""
-    context = browser.new_context(**wants)
-    context.set_default_timeout(PATIENCE)
+def open_context(browser: Browser, **options: Any) -> Iterator[BrowserContext]:
+    """Open a browser context, and close it afterwards."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(BROWSER_TIMEOUT_MS)
     try:
         yield context
     finally:
         context.close()
 
 
-def token_of(html: str) -> str:
+def find_form_token(html: str) -> str:
     found = re.search(r'name="csrf" content="([^"]+)"', html)
     assert found
     return found[1]
 
 
 def sign_in(visitor: Any, name: str = "customer", password: str = PASSWORD) -> Any:
-    form = {"csrf": token_of(visitor.get("/signin").text), "name": name, "password": password}
+    form = {"csrf": find_form_token(visitor.get("/signin").text), "name": name, "password": password}
     return visitor.post("/signin", data=form)
 
 
-def sign_in_on(page: Page, url: str, name: str = "customer", path: str = "/todo") -> None:
+def sign_in_in_browser(page: Page, url: str, name: str = "customer", path: str = "/todo") -> None:
     page.goto(f"{url}{path}")
     page.fill("[name=name]", name)
     page.fill("[name=password]", PASSWORD)
-    page.click("button.main")
+    page.click("button.primary")
     page.wait_for_url(f"{url}{path}")
 
 
-def talk(page: Page, message: str) -> None:
+def send_message(page: Page, message: str) -> None:
     """Say something in the chat, and wait until it is answered."""
     asked = page.locator(".message.user").count()
     page.fill("textarea[name=message]", message)

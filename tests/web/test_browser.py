@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.serving import away
-from tests.web.support import looking, sign_in_on, talk
+from tests.serving import run_in_thread
+from tests.web.support import open_context, send_message, sign_in_in_browser
 
 XSS = [
     "<script>window.__pwn=1</script>",
@@ -16,53 +16,56 @@ XSS = [
 ]
 
 
-def test_sign_in_chat_and_see_the_list_change(talking, page):
-    trouble = _trouble(page)
-    sign_in_on(page, talking.url, path="/chat")
-    talk(page, "Add a task to buy milk")
+def test_chatting_changes_the_list_beside_the_chat(chat_server, page):
+    errors = _record_errors(page)
+    sign_in_in_browser(page, chat_server.url, path="/chat")
+    send_message(page, "Add a task to buy milk")
     page.locator("#list .title", has_text="Buy milk").wait_for()
     assert page.locator(".message.assistant").last.inner_text() == 'I added "Buy milk".'
-    talk(page, "I finished buying milk")
+    send_message(page, "I finished buying milk")
     page.locator("#list .task.done .title", has_text="Buy milk").wait_for()
-    talk(page, "Delete the milk thing")
+    send_message(page, "Delete the milk thing")
     assert 'Delete "Buy milk" (task 1)?' in page.locator(".message.assistant").last.inner_text()
-    page.click(".consent button:text('Yes')")
+    send_message(page, "What does yes mean?")
+    assert chat_server.titles("customer") == ["Buy milk"]
+    send_message(page, "Delete the milk thing")
+    page.click(".confirmation button:text('Delete')")
     page.locator("#list .empty").wait_for()
-    assert talking.titles("customer") == []
+    assert chat_server.titles("customer") == []
     page.reload()
     page.locator("#conversations option").nth(1).wait_for(state="attached")
     page.select_option("#conversations", index=1)
     page.locator(".message.user", has_text="Add a task to buy milk").wait_for()
-    page.click("#forget")
+    page.click("#delete-conversation")
     page.locator("#messages:empty").wait_for()
-    assert talking.user("customer").get("/api/conversations").json()["conversations"] == []
-    assert trouble == []
+    assert chat_server.user("customer").get("/api/conversations").json()["conversations"] == []
+    assert errors == []
 
 
-def test_the_list_is_live_whoever_changes_it(talking, page):
-    sign_in_on(page, talking.url)
-    talking.call("customer", "add_task", title="From elsewhere")
+def test_the_list_updates_when_another_client_changes_it(chat_server, page):
+    sign_in_in_browser(page, chat_server.url)
+    chat_server.call("customer", "add_task", title="From elsewhere")
     page.locator(".title", has_text="From elsewhere").wait_for()
-    talking.call("guest", "add_task", title="Guest's own")
-    talking.call("customer", "complete_task", task_id=1)
+    chat_server.call("guest", "add_task", title="Guest's own")
+    chat_server.call("customer", "complete_task", task_id=1)
     page.locator(".empty").wait_for()
     assert "Guest" not in page.content()
 
 
-def test_two_people_at_two_browsers(talking, browser, page):
-    with looking(browser) as context:
+def test_two_users_chat_about_their_own_lists(chat_server, browser, page):
+    with open_context(browser) as context:
         theirs = context.new_page()
-        sign_in_on(page, talking.url, path="/chat")
-        sign_in_on(theirs, talking.url, "guest", "/chat")
-        talk(page, "Add a task to buy milk")
-        talk(theirs, "Show my tasks")
+        sign_in_in_browser(page, chat_server.url, path="/chat")
+        sign_in_in_browser(theirs, chat_server.url, "guest", "/chat")
+        send_message(page, "Add a task to buy milk")
+        send_message(theirs, "Show my tasks")
         assert theirs.locator(".message.assistant").last.inner_text() == "Your list is empty."
         assert theirs.locator("#list .title").count() == 0
 
 
-def test_add_edit_tick_delete_and_restore_by_hand(talking, page):
-    trouble = _trouble(page)
-    sign_in_on(page, talking.url)
+def test_tasks_are_added_edited_completed_deleted_and_restored_on_the_page(chat_server, page):
+    errors = _record_errors(page)
+    sign_in_in_browser(page, chat_server.url)
     page.fill("#add [name=title]", "Buy milk")
     page.click("#add summary")
     assert page.input_value("#add [name=dueZone]") == "Europe/Berlin"
@@ -73,7 +76,7 @@ def test_add_edit_tick_delete_and_restore_by_hand(talking, page):
     page.fill(".task [name=title]", "Buy oat milk")
     page.click(".task button:text('Save')")
     page.locator(".title", has_text="Buy oat milk").wait_for()
-    page.click(".box")
+    page.click(".checkbox")
     page.locator(".empty").wait_for()
     page.click(".tabs a:text('Done')")
     page.click(".task summary")
@@ -81,39 +84,39 @@ def test_add_edit_tick_delete_and_restore_by_hand(talking, page):
     page.locator(".deleted summary").click()
     page.click(".deleted button")
     page.locator(".task.done .title", has_text="Buy oat milk").wait_for()
-    assert trouble == []
+    assert errors == []
 
 
-def test_a_refusal_is_shown_without_losing_what_was_typed(talking, page):
-    sign_in_on(page, talking.url)
+def test_an_error_is_shown_and_the_form_keeps_its_text(chat_server, page):
+    sign_in_in_browser(page, chat_server.url)
     page.fill("#add [name=title]", "   ")
     page.click("#add button")
     page.locator("#problem", has_text="Title must be between 1 and 200 characters").wait_for()
 
 
-def test_text_of_others_is_text(talking, page):
-    sign_in_on(page, talking.url, path="/chat")
+def test_hostile_text_is_shown_as_text(chat_server, page):
+    sign_in_in_browser(page, chat_server.url, path="/chat")
     for text in XSS:
-        talking.call("customer", "add_task", title=text, description=text)
-        talk(page, text)
-    talk(page, "Show my tasks")
+        chat_server.call("customer", "add_task", title=text, description=text)
+        send_message(page, text)
+    send_message(page, "Show my tasks")
     for path in ("/chat", "/todo"):
-        page.goto(talking.url + path)
+        page.goto(chat_server.url + path)
         assert page.locator("#list .title").all_inner_texts() == XSS[::-1]
         assert page.evaluate("() => window.__pwn === undefined")
 
 
-def test_nothing_sticks_out(talking, page):
-    talking.call("customer", "add_task", title="x" * 200, description="y" * 1000)
-    page.goto(f"{talking.url}/signin")
-    assert _fits(page)
-    sign_in_on(page, talking.url)
+def test_long_words_do_not_widen_the_page(chat_server, page):
+    chat_server.call("customer", "add_task", title="x" * 200, description="y" * 1000)
+    page.goto(f"{chat_server.url}/signin")
+    assert _fits_the_screen(page)
+    sign_in_in_browser(page, chat_server.url)
     for path in ("/todo", "/chat"):
-        page.goto(talking.url + path)
-        assert _fits(page), path
+        page.goto(chat_server.url + path)
+        assert _fits_the_screen(page), path
 
 
-def _fits(page: Any) -> bool:
+def _fits_the_screen(page: Any) -> bool:
     wide = []
     for width in (360, 768, 1400):
         page.set_viewport_size({"width": width, "height": 740})
@@ -121,53 +124,74 @@ def _fits(page: Any) -> bool:
     return all(wide)
 
 
-def test_the_keyboard_is_enough(talking, page):
-    sign_in_on(page, talking.url)
+def test_the_list_works_with_the_keyboard_alone(chat_server, page):
+    sign_in_in_browser(page, chat_server.url)
     page.focus("#add [name=title]")
     page.keyboard.type("Buy milk")
     page.keyboard.press("Enter")
     page.locator(".title", has_text="Buy milk").wait_for()
-    page.focus(".box")
+    page.focus(".checkbox")
     page.keyboard.press("Enter")
     page.locator(".empty").wait_for()
 
 
-def test_a_page_that_hears_of_its_sign_out_goes_to_sign_in(talking, page, monkeypatch):
-    monkeypatch.setattr("shopfloor.web.routes._LOOK_EVERY", 0.2)
-    sign_in_on(page, talking.url)
-    away(lambda: talking.floor.remove_user("customer"))
+def test_a_late_response_to_add_does_not_move_the_focus(chat_server, page):
+    held: list[tuple[Any, Any]] = []
+    page.route(
+        "**/todo",
+        lambda route: held.append((route, route.fetch())) if route.request.method == "POST" else route.continue_(),
+    )
+    sign_in_in_browser(page, chat_server.url)
+    page.fill("#add [name=title]", "Buy milk")
+    page.keyboard.press("Enter")
+    page.locator(".title", has_text="Buy milk").wait_for()  # shown by the event stream
+    page.focus(".checkbox")
+    route, response = held.pop()
+    with page.expect_response("**/todo/list**"):
+        route.fulfill(response=response)
+    page.wait_for_function("() => document.querySelector('#add [name=title]').value === ''")
+    assert page.evaluate("() => document.activeElement.className") == "checkbox"
+    page.unroute("**/todo")
+    page.keyboard.press("Enter")
+    page.locator(".empty").wait_for()
+
+
+def test_a_removed_users_open_page_goes_to_sign_in(chat_server, page, monkeypatch):
+    monkeypatch.setattr("shopfloor.web.routes.SESSION_CHECK_SECONDS", 0.2)
+    sign_in_in_browser(page, chat_server.url)
+    run_in_thread(lambda: chat_server.shopfloor.remove_user("customer"))
     page.wait_for_url("**/signin**")
     page.go_back()
     page.wait_for_url("**/signin**")
 
 
-def test_who_is_signed_out_elsewhere_is_sent_to_sign_in(talking, page):
-    page.route("**/todo/events", lambda route: route.abort())  # a page that hears of it would go by itself
-    sign_in_on(page, talking.url)
-    away(lambda: talking.floor.remove_user("customer"))
+def test_a_form_of_a_removed_user_goes_to_sign_in(chat_server, page):
+    page.route("**/todo/events", lambda route: route.abort())  # with its stream the page would go there by itself
+    sign_in_in_browser(page, chat_server.url)
+    run_in_thread(lambda: chat_server.shopfloor.remove_user("customer"))
     page.fill("#add [name=title]", "Too late")
     page.click("#add button")
     page.wait_for_url("**/signin**")
-    assert talking.titles("customer") == []
+    assert chat_server.titles("customer") == []
 
 
-def test_what_is_about_to_be_clicked_stays_where_it_is(talking, page):
-    sign_in_on(page, talking.url)
-    talking.call("customer", "add_task", title="Buy milk")
+def test_an_update_waits_until_the_pointer_is_released(chat_server, page):
+    sign_in_in_browser(page, chat_server.url)
+    chat_server.call("customer", "add_task", title="Buy milk")
     page.locator(".title", has_text="Buy milk").wait_for()
-    page.hover(".box")
+    page.hover(".checkbox")
     page.mouse.down()
-    talking.call("customer", "add_task", title="From elsewhere")
+    chat_server.call("customer", "add_task", title="From elsewhere")
     page.wait_for_timeout(500)
     assert page.locator(".title", has_text="From elsewhere").count() == 0
     page.mouse.up()
     page.locator(".title", has_text="From elsewhere").wait_for()
     page.locator(".title", has_text="Buy milk").wait_for(state="detached")
-    assert [task["completed"] for task in talking.tasks("customer")] == [False, True]
+    assert [task["completed"] for task in chat_server.tasks("customer")] == [False, True]
 
 
-def _trouble(page: Any) -> list[str]:
-    """What the browser complains about."""
+def _record_errors(page: Any) -> list[str]:
+    """Return a list that collects the errors of the browser."""
     found: list[str] = []
     page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: found.append(str(error)))

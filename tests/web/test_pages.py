@@ -1,4 +1,4 @@
-"""The pages as they are served: headers, forms without scripts, colours that can be read."""
+"""The pages as they are served: headers, forms without scripts, contrast of colours."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import pytest
 import shopfloor.web
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
-from tests.serving import served
-from tests.web.support import sign_in, token_of
+from tests.serving import serve_in_thread
+from tests.web.support import find_form_token, sign_in
 
 WEB = Path(shopfloor.web.__file__).parent
+TEMPLATES = sorted((WEB / "templates").rglob("*.html"))
 
 
-def test_every_page_forbids_what_is_not_ours(visitor):
+def test_every_page_has_security_headers(visitor):
     sign_in(visitor)
     for path in ("/signin", "/todo", "/chat", "/todo/list", "/todo?filter=%27%3Cb%3E"):
         answer = visitor.get(path)
@@ -29,24 +30,23 @@ def test_every_page_forbids_what_is_not_ours(visitor):
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_no_template_has_inline_script_or_style():
-    for file in (WEB / "templates").rglob("*.html"):
-        html = file.read_text()
-        assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:|\|\s*safe", html), file.name
-        assert not re.search(r"<script(?![^>]*\ssrc=)", html), file.name
-        assert not re.search(r"https?://", html), file.name
+@pytest.mark.parametrize("file", TEMPLATES, ids=lambda file: str(file.relative_to(WEB)))
+def test_no_template_has_inline_script_or_style(file):
+    html = file.read_text()
+    assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:|\|\s*safe", html)
+    assert not re.search(r"<script(?![^>]*\ssrc=)", html)
+    assert not re.search(r"https?://", html)
 
 
-def test_every_field_has_a_label_and_every_button_a_name():
-    for file in (WEB / "templates").rglob("*.html"):
-        html = file.read_text()
-        unlabelled = re.sub(r"<label.*?</label>", "", html, flags=re.DOTALL)
-        assert not re.search(r"<(?:input(?![^>]*hidden)|textarea|select)", unlabelled), file.name
+@pytest.mark.parametrize("file", TEMPLATES, ids=lambda file: str(file.relative_to(WEB)))
+def test_every_field_has_a_label(file):
+    unlabelled = re.sub(r"<label.*?</label>", "", file.read_text(), flags=re.DOTALL)
+    assert not re.search(r"<(?:input(?![^>]*hidden)|textarea|select)", unlabelled)
 
 
 def test_forms_work_without_scripts(server, visitor):
     sign_in(visitor)
-    csrf = token_of(visitor.get("/todo").text)
+    csrf = find_form_token(visitor.get("/todo").text)
 
     def act(**form: str) -> httpx2.Response:
         return visitor.post("/todo", data={"csrf": csrf, **form})
@@ -70,29 +70,29 @@ def test_forms_work_without_scripts(server, visitor):
     assert server.tasks("customer") == [expected]
 
 
-WRONG = [
+INVALID_FORMS = [
     ({"action": "add", "title": " "}, 422, "Title must be between 1 and 200 characters"),
-    ({"action": "add", "title": "x", "dueAt": "soon", "dueZone": "UTC"}, 422, "dueAt is a date"),
-    ({"action": "add", "title": "x", "dueAt": "2026-01-01T10:00", "dueZone": "Moon/Base"}, 422, "dueAt is a date"),
+    ({"action": "add", "title": "x", "dueAt": "soon", "dueZone": "UTC"}, 422, "A due date is a date"),
+    ({"action": "add", "title": "x", "dueAt": "2026-01-01T10:00", "dueZone": "Moon/Base"}, 422, "A due date is a date"),
     ({"action": "complete", "taskId": "99"}, 404, "Task 99 not found"),
     ({"action": "complete", "taskId": "x"}, 422, "taskId must be a positive integer"),
-    ({"action": "explode"}, 422, "There is no such action"),
-    ({}, 422, "There is no such action"),
+    ({"action": "explode"}, 422, "Unknown action"),
+    ({}, 422, "Unknown action"),
 ]
 
 
-def test_what_does_not_work_is_said_on_the_page(visitor):
+def test_invalid_forms_show_the_error_on_the_page(visitor):
     sign_in(visitor)
-    csrf = token_of(visitor.get("/todo").text)
-    for form, status, text in WRONG:
+    csrf = find_form_token(visitor.get("/todo").text)
+    for form, status, text in INVALID_FORMS:
         answer = visitor.post("/todo", data={"csrf": csrf, **form})
         assert (answer.status_code, text in answer.text) == (status, True), form
 
 
-def test_what_others_have_is_never_on_the_page(server, visitor):
-    server.floor.call("todo_direct", "add_task", {"user_id": "guest", "title": "Guest's secret"})
+def test_another_users_tasks_are_not_found(server, visitor):
+    server.shopfloor.call("todo_direct", "add_task", {"user_id": "guest", "title": "Guest's secret"})
     sign_in(visitor)
-    csrf = token_of(visitor.get("/todo").text)
+    csrf = find_form_token(visitor.get("/todo").text)
     for action in ("complete", "reopen", "change", "delete", "restore"):
         answer = visitor.post("/todo", data={"csrf": csrf, "action": action, "taskId": "1", "title": "Stolen"})
         assert answer.status_code == 404
@@ -100,28 +100,33 @@ def test_what_others_have_is_never_on_the_page(server, visitor):
     assert server.titles("guest") == ["Guest's secret"]
 
 
-def test_a_page_is_a_door_like_any_other_and_is_logged(server, visitor):
+def test_forms_are_logged_like_other_calls(server, visitor):
     sign_in(visitor)
-    visitor.post("/todo", data={"csrf": token_of(visitor.get("/todo").text), "action": "add", "title": "Buy milk"})
-    server.floor.floor.works.store.flush()
-    rows = server.floor.floor.works.store.read(
-        lambda connection: connection.all("SELECT kind, subject FROM decision WHERE tool = 'add' ORDER BY id")
+    visitor.post(
+        "/todo", data={"csrf": find_form_token(visitor.get("/todo").text), "action": "add", "title": "Buy milk"}
+    )
+    server.shopfloor.engine.database.store.flush()
+    rows = server.shopfloor.engine.database.store.read(
+        lambda connection: connection.fetch_all("SELECT kind, subject FROM decision WHERE tool = 'add' ORDER BY id")
     )
     assert rows == [("invocation", "user:customer"), ("result", "user:customer")]
 
 
-def test_an_open_floor_shows_the_list_of_local(tmp_path):
-    with Shopfloor(Settings(project=tmp_path, port=0)) as floor, served(floor) as server:
+def test_an_open_server_shows_the_list_of_local(tmp_path):
+    with Shopfloor(Settings(project=tmp_path, port=0)) as shopfloor, serve_in_thread(shopfloor) as server:
         with httpx2.Client(base_url=server.url) as visitor:
             page = visitor.get("/todo")
-            added = {"csrf": token_of(page.text), "action": "add", "title": "Buy milk"}
+            assert "No tasks to do. Add one here.</p>" in page.text
+            assert ">is:ui</a>" in visitor.get("/activity/calls").text
+            assert "There is nothing to search yet:" in visitor.get("/knowledge?q=zz").text
+            added = {"csrf": find_form_token(page.text), "action": "add", "title": "Buy milk"}
             assert visitor.post("/todo", data=added).status_code == 303
         assert server.titles("local") == ["Buy milk"]
 
 
-def test_a_long_list_goes_on(server, visitor):
+def test_a_long_list_continues_on_the_next_page(server, visitor):
     for number in range(201):
-        server.floor.call("todo_direct", "add_task", {"user_id": "customer", "title": f"Task {number}"})
+        server.shopfloor.call("todo_direct", "add_task", {"user_id": "customer", "title": f"Task {number}"})
     sign_in(visitor)
     page = visitor.get("/todo").text
     assert "201 tasks to do" in page
@@ -130,7 +135,7 @@ def test_a_long_list_goes_on(server, visitor):
     assert "Task 0<" in visitor.get(older[1].replace("&amp;", "&")).text
 
 
-def test_static_files_are_kept_by_browsers_and_never_stale(visitor):
+def test_browsers_cache_static_files_by_version(visitor):
     page = visitor.get("/signin").text
     found = re.search(r'href="(/static/style.css\?v=(\w+))"', page)
     assert found
@@ -143,7 +148,7 @@ def test_static_files_are_kept_by_browsers_and_never_stale(visitor):
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_text_can_be_read_in_both_schemes(scheme):
+def test_text_has_enough_contrast_in_both_schemes(scheme):
     css = (WEB / "static" / "style.css").read_text()
     colours = [
         dict(re.findall(r"--([\w-]+): (#[0-9a-f]+)", block)) for block in re.findall(r":root \{(.*?)\}", css, re.DOTALL)
@@ -151,11 +156,11 @@ def test_text_can_be_read_in_both_schemes(scheme):
     known = colours[scheme]
     pairs = [
         (ink, ground)
-        for ink in ("ink", "soft", "strong", "danger", "good")
-        for ground in ("ground", "card", "mine")
-        if (ink, ground) not in {("danger", "mine"), ("good", "mine"), ("strong", "mine")}
+        for ink in ("text", "secondary", "accent", "danger", "success")
+        for ground in ("background", "surface", "highlight")
+        if (ink, ground) not in {("danger", "highlight"), ("success", "highlight"), ("accent", "highlight")}
     ]
-    for ink, ground in [*pairs, ("on-strong", "strong")]:
+    for ink, ground in [*pairs, ("on-accent", "accent")]:
         assert _contrast(known[ink], known[ground]) >= 4.5, (ink, ground)
 
 
@@ -169,3 +174,10 @@ def _luminance(colour: str) -> float:
     parts = [int(digits[index : index + 2], 16) / 255 for index in (0, 2, 4)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_a_chat_that_is_switched_off_says_so_before_anything_is_sent(server, visitor, monkeypatch):
+    sign_in(visitor)
+    page = visitor.get("/chat").text
+    assert "The chat is switched off: set " in page
+    assert '<form id="compose" class="row" hidden>' in page

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from shopfloor.domain.actors import OPERATOR
+from shopfloor.domain.principals import OPERATOR
 from shopfloor.serving import Shopfloor
 from shopfloor.toolkit import Credential
-from shopfloor.transports import mcp
-from tests.context.support import make_project, open_floor
+from shopfloor.transports import mcp_server
+from tests.toolsets.context.support import make_project, open_floor
 
 
 @pytest.fixture
@@ -23,22 +23,24 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def floor(project: Path) -> Iterator[Shopfloor]:
-    with open_floor(project) as floor:
-        yield floor
+def shopfloor(project: Path) -> Iterator[Shopfloor]:
+    with open_floor(project) as shopfloor:
+        yield shopfloor
 
 
 @pytest.fixture
-async def client(floor: Shopfloor) -> AsyncIterator[Client]:
+async def client(shopfloor: Shopfloor) -> AsyncIterator[Client]:
     """The official client, connected to the toolset's own MCP server."""
-    toolset = floor.floor.toolsets["context"]
-    async with Client(mcp.server(floor.floor, [toolset], "mcp", Credential(trusted=OPERATOR))) as client:
+    toolset = shopfloor.engine.toolsets["context"]
+    async with Client(
+        mcp_server.build_server(shopfloor.engine, [toolset], "mcp", Credential(trusted=OPERATOR))
+    ) as client:
         yield client
 
 
 @pytest.fixture
 def call(client: Client) -> Callable[..., Any]:
-    """What a tool answers, and whether it refuses; the text and the structured content say the same."""
+    """Calls a tool and returns its result and whether it is an error. Text and structured content must be equal."""
 
     async def call(tool: str, **given: Any) -> tuple[Any, bool]:
         result = await client.call_tool(tool, given)

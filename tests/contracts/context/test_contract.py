@@ -1,4 +1,4 @@
-"""Every promise of the seed, through the official client. promises.yaml says which line is held by which test."""
+"""Every promise of the contract, through the official client. promises.yaml names the tests of each promise."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from anyio import to_thread
 from mcp import Client
 
 from shopfloor.app import RATE_LIMITS
-from shopfloor.domain.actors import OPERATOR
+from shopfloor.domain.principals import OPERATOR
+from shopfloor.errors import EmbeddingFailed
 from shopfloor.serving import Shopfloor
 from shopfloor.toolkit import Credential
-from shopfloor.toolsets.context import manners
-from shopfloor.transports import mcp
-from tests.context.support import CANARY, open_floor
+from shopfloor.toolsets.context import contract
+from shopfloor.transports import mcp_server
+from tests.operator_access import read_as_operator
+from tests.toolsets.context.support import CANARY, open_floor
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +49,7 @@ async def test_the_tools_are_listed_with_their_schemas(client: Client):
     assert (grep["caseSensitive"]["default"], "filePattern" in grep) == (False, True)
 
 
-async def test_the_descriptions_are_the_seeds(client: Client):
+async def test_descriptions_match_the_contract(client: Client):
     tools = {tool.name: tool.description for tool in (await client.list_tools()).tools}
     assert tools["context_search"] == (
         "Search project context semantically using RAG (Retrieval-Augmented Generation) with embeddings. "
@@ -62,11 +64,13 @@ async def test_the_descriptions_are_the_seeds(client: Client):
     )
 
 
-async def test_a_search_has_the_fields_of_the_seed(call):
+async def test_search_has_the_fields_of_the_contract(call):
     await call("record_discovery", type="pattern", content="Use JWT tokens in httpOnly cookies", module="auth")
     body, refused = await call("context_search", query="JWT cookies", type="pattern")
     assert not refused
     (result,) = body["results"]
+    # Beside the fields of the contract.
+    assert (result.pop("title"), result.pop("why")) == ("Use JWT tokens in httpOnly cookies", ["words"])
     assert result | {"date": "", "score": 0} == {
         "id": "discovery-1",
         "type": "pattern",
@@ -83,7 +87,7 @@ async def test_a_search_has_the_fields_of_the_seed(call):
     assert isinstance(body["searchTime"], int)
 
 
-async def test_a_general_search_finds_what_was_learned(call):
+async def test_general_search_finds_discoveries(call):
     await call(
         "record_discovery",
         type="pattern",
@@ -98,15 +102,15 @@ async def test_a_general_search_finds_what_was_learned(call):
     assert scores == sorted(scores, reverse=True)
 
 
-async def test_a_filtered_search_keeps_to_type_and_module(call):
+async def test_filtered_search_returns_only_its_type_and_module(call):
     for kind, module in [("issue", "auth"), ("issue", "db"), ("pattern", "auth")]:
         await call("record_discovery", type=kind, content=f"Token refresh race in {module}, a {kind}", module=module)
     body, _ = await call("context_search", query="token refresh issue", type="issue", module="auth", limit=3)
     assert [(each["type"], each["module"]) for each in body["results"]] == [("issue", "auth")]
 
 
-async def test_a_decision_search_includes_logged_decisions(call, floor: Shopfloor):
-    await floor.acall(
+async def test_a_decision_search_includes_logged_decisions(call, shopfloor: Shopfloor):
+    await shopfloor.acall(
         "factory", "mcp__system__log_decision", {"title": "Use PostgreSQL", "body": "It scales out for our database"}
     )
     body, _ = await call("context_search", query="decisions about database choice", type="decision")
@@ -116,7 +120,7 @@ async def test_a_decision_search_includes_logged_decisions(call, floor: Shopfloo
     assert (await call("context_search", query="decisions about database choice", type="rule"))[0]["results"] == []
 
 
-async def test_code_is_found_with_its_place(call):
+async def test_code_is_found_with_its_location(call):
     body, _ = await call("context_search", query="generateToken")
     first = body["results"][0]
     assert (first["source"], first["path"], first["module"]) == ("code", "src/server/auth/AuthService.ts", "auth")
@@ -124,21 +128,21 @@ async def test_code_is_found_with_its_place(call):
     assert "jwt.sign" in first["content"]
 
 
-async def test_the_answer_says_how_fresh_the_index_is(call):
+async def test_response_reports_how_fresh_the_index_is(call):
     body, _ = await call("context_search", query="generateToken")
     assert body["index"] == {"complete": True, "percentage": 100, "files": 10, "filesChangedSince": 0, "by": "words"}
     assert "words" in body["hint"]
 
 
-async def test_a_short_query_is_refused(call):
+async def test_short_query_is_rejected(call):
     assert await call("context_search", query="ab") == ({"error": "Query must be at least 3 characters"}, True)
 
 
-def test_an_empty_project_has_nothing_to_find(tmp_path: Path):
+def test_search_in_an_empty_project_finds_nothing(tmp_path: Path):
     root = tmp_path / "empty"
     root.mkdir()
-    with open_floor(root) as floor:
-        answer = floor.answer("context", "context_search", {"query": "anything"})
+    with open_floor(root) as shopfloor:
+        answer = shopfloor.answer("context", "context_search", {"query": "anything"})
     assert answer.error is not None
     assert {key: answer.body[key] for key in ("error", "fallback")} == {
         "error": "No embeddings found. Run initial session to generate context.",
@@ -147,7 +151,7 @@ def test_an_empty_project_has_nothing_to_find(tmp_path: Path):
 
 
 class _Endpoint(BaseHTTPRequestHandler):
-    """An endpoint that speaks as OpenAI's does: counts letters, or refuses."""
+    """An endpoint with OpenAI's format that counts letters, or fails."""
 
     status = 200
 
@@ -176,21 +180,38 @@ def endpoint() -> Iterator[tuple[str, type[_Endpoint]]]:
     server.server_close()
 
 
-def test_an_endpoint_that_fails_is_the_seeds_error(project: Path, endpoint: tuple[str, type[_Endpoint]]):
+def test_failing_endpoint_returns_the_error_of_the_contract(project: Path, endpoint: tuple[str, type[_Endpoint]]):
     url, handler = endpoint
-    with open_floor(project, embeddings="openai", openai_base_url=url) as floor:
-        floor.floor.indexer.catch_up()
-        found = floor.call("context", "context_search", {"query": "generateToken"})
+    with open_floor(project, embeddings="openai", openai_base_url=url) as shopfloor:
+        shopfloor.engine.search.update_all()
+        found = shopfloor.call("context", "context_search", {"query": "generateToken"})
         assert found["index"]["by"] == "words and vectors"
         assert found["index"]["vectorsPercentage"] == 100
         handler.status = 429
-        answer = floor.answer("context", "context_search", {"query": "generateToken"})
+        answer = shopfloor.answer("context", "context_search", {"query": "generateToken"})
     assert answer.error is not None
     body = {key: value for key, value in answer.body.items() if key in ("error", "details")}
     assert body == {"error": "Failed to generate query embedding", "details": "API rate limit exceeded"}
 
 
-async def test_a_file_is_read_with_its_facts(call):
+def test_endpoint_that_fails_from_the_start_returns_the_error_of_the_contract(
+    project: Path, endpoint: tuple[str, type[_Endpoint]]
+):
+    url, handler = endpoint
+    handler.status = 429
+    with open_floor(project, embeddings="openai", openai_base_url=url) as shopfloor:
+        with pytest.raises(EmbeddingFailed):
+            shopfloor.engine.search.update_all()
+        body = shopfloor.call("context", "context_search", {"query": "generateToken"})
+        assert (body["error"], body["details"]) == ("Failed to generate query embedding", "API rate limit exceeded")
+        handler.status = 200
+        shopfloor.engine.search.update_all()
+        found = shopfloor.call("context", "context_search", {"query": "generateToken"})
+    assert found["index"]["by"] == "words and vectors"
+    assert found["contentIsUntrusted"] is True
+
+
+async def test_file_is_read_with_its_metadata(call):
     body, refused = await call("read_file", path="src/server/auth/AuthService.ts")
     assert not refused
     content = body["file"]["content"]
@@ -226,7 +247,7 @@ async def test_a_missing_file_is_not_found(call):
     assert {key: body[key] for key in ("error", "path")} == {"error": "File not found", "path": "invalid/path.ts"}
 
 
-async def test_imports_that_cannot_be_parsed_are_refused_with_the_file(call):
+async def test_unparsable_imports_are_rejected_with_the_file(call):
     body, refused = await call("read_file", path="broken.ts", includeDeps=True)
     assert refused
     assert {key: body[key] for key in ("error", "path", "details")} == {
@@ -246,7 +267,7 @@ async def test_a_blocked_file_is_denied(call):
         assert CANARY not in json.dumps(body)
 
 
-async def test_traversal_and_absolute_paths_are_refused(call):
+async def test_traversal_and_absolute_paths_are_rejected(call):
     for path in ("../../../etc/passwd", "src/../../x", "../missing"):
         body, refused = await call("read_file", path=path)
         assert (refused, body["error"]) == (True, "Path traversal not allowed")
@@ -263,16 +284,16 @@ async def test_a_file_over_one_megabyte_is_too_large(call, project: Path):
     assert body["error"] == "File too large"
 
 
-async def test_reading_is_remembered(call, floor: Shopfloor):
+async def test_read_files_are_recorded(call, shopfloor: Shopfloor):
     for _ in range(3):
         await call("read_file", path="src/index.ts")
-    await to_thread.run_sync(floor.floor.works.store.flush)
-    ((path, count, at),) = floor.floor.look(lambda work: work.accesses.most_used(5))
+    await to_thread.run_sync(shopfloor.engine.database.store.flush)
+    ((path, count, at),) = read_as_operator(shopfloor, lambda uow: uow.file_accesses.most_used(5))
     assert (path, count) == ("src/index.ts", 3)
     assert at > 0
 
 
-async def test_grep_has_the_fields_of_the_seed(call):
+async def test_grep_has_the_fields_of_the_contract(call):
     body, refused = await call("grep_codebase", pattern="jwt\\.sign")
     assert not refused
     assert body["matches"] == [
@@ -301,7 +322,7 @@ async def test_grep_takes_a_glob_a_case_and_a_limit(call):
     assert body["totalMatches"] == 0
 
 
-async def test_an_invalid_regex_is_refused_with_the_pattern(call):
+async def test_invalid_regex_is_rejected_with_the_pattern(call):
     body, refused = await call("grep_codebase", pattern="[invalid(")
     assert refused
     assert {key: body[key] for key in ("error", "pattern")} == {
@@ -310,7 +331,7 @@ async def test_an_invalid_regex_is_refused_with_the_pattern(call):
     }
 
 
-async def test_no_matches_is_an_answer(call):
+async def test_grep_without_matches_returns_an_empty_list(call):
     body, refused = await call("grep_codebase", pattern="nonexistent")
     assert not refused
     assert {key: body[key] for key in ("matches", "totalMatches", "message")} == {
@@ -320,7 +341,7 @@ async def test_no_matches_is_an_answer(call):
     }
 
 
-async def test_grep_leaves_out_what_is_excluded_ignored_and_secret(call):
+async def test_grep_skips_excluded_ignored_and_secret_files(call):
     body, _ = await call("grep_codebase", pattern="jwt")
     assert {match["file"] for match in body["matches"]} == {"src/server/auth/AuthService.ts"}
     body, _ = await call("grep_codebase", pattern=CANARY)
@@ -352,9 +373,9 @@ async def test_an_unknown_tool_is_an_error_in_the_result(call):
     assert (body["error"], body["tool"]) == ("Unknown tool: write_file", "write_file")
 
 
-def test_a_search_that_fails_inside_says_what_else_to_try(floor: Shopfloor, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("shopfloor.usecases.knowledge.rank", lambda *_: 1 / 0)
-    body = floor.call("context", "context_search", {"query": "generateToken"})
+def test_failed_search_names_alternatives(shopfloor: Shopfloor, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("shopfloor.search.index.rank", lambda *_: 1 / 0)
+    body = shopfloor.call("context", "context_search", {"query": "generateToken"})
     assert {key: body[key] for key in ("error", "message", "fallback")} == {
         "error": "Search failed",
         "message": "An unexpected error occurred",
@@ -362,42 +383,40 @@ def test_a_search_that_fails_inside_says_what_else_to_try(floor: Shopfloor, monk
     }
 
 
-def test_each_tool_has_its_rate(project: Path):
+def test_each_tool_has_its_rate_limit(project: Path):
     assert RATE_LIMITS | {"context_search": 30, "read_file": 100, "grep_codebase": 60} == RATE_LIMITS
-    with open_floor(project, rate_limits={}) as floor:
+    with open_floor(project, rate_limits={}) as shopfloor:
         for tool, given, allowed in [
             ("read_file", {"path": "src/index.ts"}, 100),
             ("grep_codebase", {"pattern": "answer"}, 60),
             ("context_search", {"query": "answer"}, 30),
         ]:
-            answers = [floor.answer("context", tool, given) for _ in range(allowed + 1)]
+            answers = [shopfloor.answer("context", tool, given) for _ in range(allowed + 1)]
             assert [answer.error is None for answer in answers] == [True] * allowed + [False]
             body = answers[-1].body
             assert (body["error"], body["tool"]) == (f"Rate limit exceeded for {tool}", tool)
             assert 0 < body["retryAfter"] <= 60
 
 
-def test_a_slow_call_is_warned_of_and_counted(floor: Shopfloor, monkeypatch: pytest.MonkeyPatch, caplog):
-    monkeypatch.setattr(floor.floor.toolsets["context"], "slow_after", lambda _: 0.0)
+def test_slow_call_is_logged_as_a_warning_and_counted(shopfloor: Shopfloor, monkeypatch: pytest.MonkeyPatch, caplog):
+    monkeypatch.setattr(shopfloor.engine.toolsets["context"], "time_budget", lambda _: 0.0)
     with caplog.at_level(logging.INFO, "shopfloor.calls"):
-        floor.call("context", "read_file", {"path": "src/index.ts"})
+        shopfloor.call("context", "read_file", {"path": "src/index.ts"})
     assert [record.message for record in caplog.records] == ["call started", "call was slow", "call ended"]
-    page = floor.floor.metrics.page().decode()
+    page = shopfloor.engine.telemetry.metrics.render().decode()
     assert 'shopfloor_slow_calls_total{tool="read_file"} 1.0' in page
     assert 'shopfloor_calls_total{outcome="ok",tool="read_file",toolset="context"} 1.0' in page
 
 
-def test_the_longest_times_are_the_seeds(floor: Shopfloor):
-    def longest(tool: str, **arguments: Any) -> float | None:
-        call = floor._call("context", tool, {}, None, "python")
-        call.arguments = arguments
-        return manners.slow_after(call)
+def test_time_limits_match_the_contract(shopfloor: Shopfloor):
+    def get_time_limit(tool: str, **arguments: Any) -> float | None:
+        return contract.time_budget(shopfloor._request("context", tool, arguments, None, "python"))
 
-    assert (longest("context_search"), longest("grep_codebase")) == (5.0, 3.0)
-    assert (longest("read_file"), longest("read_file", include_deps=True)) == (0.5, 2.0)
+    assert (get_time_limit("context_search"), get_time_limit("grep_codebase")) == (5.0, 3.0)
+    assert (get_time_limit("read_file"), get_time_limit("read_file", includeDeps=True)) == (0.5, 2.0)
 
 
-async def test_resources_go_the_same_way(client: Client, call):
+async def test_resources_pass_the_same_pipeline(client: Client, call):
     await call("record_discovery", type="rule", content="Never log tokens", module="auth", files=["src/index.ts"])
     (listed,) = (await client.list_resources()).resources
     overview = json.loads((await client.read_resource(str(listed.uri))).contents[0].text)  # type: ignore[union-attr]
@@ -414,14 +433,14 @@ async def test_resources_go_the_same_way(client: Client, call):
         ("shopfloor://file/..%2Foutside", "Path traversal not allowed"),
         ("shopfloor://file/missing", "File not found"),
         ("shopfloor://discovery/discovery-99", "does not exist"),
-        ("shopfloor://nothing", "no resource"),
+        ("shopfloor://nothing", "Resource not found"),
     ]:
         with pytest.raises(Exception, match=words):
             await client.read_resource(uri)
 
 
-async def test_it_is_served_beside_the_other_toolsets(floor: Shopfloor):
-    server = mcp.server(floor.floor, floor.floor.profile, "mcp", Credential(trusted=OPERATOR))
+async def test_it_is_served_beside_the_other_toolsets(shopfloor: Shopfloor):
+    server = mcp_server.build_server(shopfloor.engine, shopfloor.engine.profile, "mcp", Credential(trusted=OPERATOR))
     async with Client(server) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
         assert {"context_search", "read_file", "grep_codebase", "mcp__agent__get_status"} <= names

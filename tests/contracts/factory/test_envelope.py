@@ -1,4 +1,4 @@
-"""How the factory answers and refuses."""
+"""The envelopes of results and errors."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tests.workbench import DECISION, LOG_DECISION
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
-def test_a_success_is_success_data_and_timestamp(floor):
-    answer = floor.call("factory", LOG_DECISION, DECISION)
+def test_success_has_success_data_and_timestamp(shopfloor):
+    answer = shopfloor.call("factory", LOG_DECISION, DECISION)
     assert list(answer) == ["success", "data", "timestamp"]
     assert answer["success"] is True
     assert list(answer["data"]) == ["logId", "timestamp"]
     assert TIME.fullmatch(answer["timestamp"])
 
 
-def test_a_refusal_is_success_error_and_timestamp(floor):
-    answer = floor.call("factory", "mcp__nope__nope", {})
+def test_error_has_success_error_and_timestamp(shopfloor):
+    answer = shopfloor.call("factory", "mcp__nope__nope", {})
     assert TIME.fullmatch(answer["timestamp"])
     assert answer == {
         "success": False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shopfloor.errors import NotFound, WrongState
+from shopfloor.errors import InvalidState, NotFound
 from tests.workbench import LOG_DECISION, STATUS, busy
 
 
@@ -22,14 +22,14 @@ def database(tmp_path):
         ("INVALID_INPUT", "factory", LOG_DECISION, {"title": 5}, None, []),
         ("AGENT_NOT_FOUND", "factory", STATUS, {}, "ghost", []),
         ("RESOURCE_NOT_FOUND", "bench", "note", {"text": "x"}, None, [NotFound("Mail mail-5 does not exist")]),
-        ("INVALID_AGENT_STATE", "bench", "note", {"text": "x"}, None, [WrongState("No current task")]),
+        ("INVALID_AGENT_STATE", "bench", "note", {"text": "x"}, None, [InvalidState("No current task")]),
         ("INTERNAL_ERROR", "bench", "note", {"text": "x"}, None, [RuntimeError("no")]),
         ("TRANSIENT_ERROR", "bench", "note", {"text": "x"}, None, [busy() for _ in range(4)]),
     ],
 )
-def test_each_kind_of_failure_has_its_code(floor, code, toolset, tool, input, caller, failures):
-    floor.tools.failures = list(failures)
-    answer = floor.answer(toolset, tool, input, caller)
+def test_each_kind_of_failure_has_its_code(shopfloor, code, toolset, tool, input, caller, failures):
+    shopfloor.tools.failures = list(failures)
+    answer = shopfloor.answer(toolset, tool, input, caller)
     assert answer.error is not None
     assert answer.error.code == code
-    assert floor.log()[-1].code == code
+    assert shopfloor.log()[-1].code == code

@@ -1,21 +1,21 @@
-"""What fails is tried again, and what keeps failing is escalated."""
+"""Transient failures are retried, and lasting ones are escalated."""
 
 from __future__ import annotations
 
 import pytest
 
-from shopfloor.errors import CommitUnknown, StoreBusy, StoreUnreachable
+from shopfloor.errors import CommitOutcomeUnknown, StoreBusy, StoreUnreachable
 from tests.workbench import busy
 
 
-def test_a_passing_failure_is_tried_again_up_to_three_times_a_second_apart(floor):
-    floor.tools.failures = [busy() for _ in range(3)]
-    assert floor.call("bench", "note", {"text": "x"})["noted"] == "x"
-    assert floor.pauses == [1.0, 1.0, 1.0]
-    floor.tools.failures = [busy() for _ in range(4)]
-    assert floor.call("bench", "note", {"text": "y"})["error"] == "TRANSIENT_ERROR"
-    assert floor.pauses == [1.0] * 6
-    assert floor.tools.seen == ["x"] * 4 + ["y"] * 4
+def test_transient_failure_is_retried_up_to_three_times_a_second_apart(shopfloor):
+    shopfloor.tools.failures = [busy() for _ in range(3)]
+    assert shopfloor.call("bench", "note", {"text": "x"})["noted"] == "x"
+    assert shopfloor.pauses == [1.0, 1.0, 1.0]
+    shopfloor.tools.failures = [busy() for _ in range(4)]
+    assert shopfloor.call("bench", "note", {"text": "y"})["error"] == "TRANSIENT_ERROR"
+    assert shopfloor.pauses == [1.0] * 6
+    assert shopfloor.tools.seen == ["x"] * 4 + ["y"] * 4
 
 
 @pytest.mark.parametrize(
@@ -23,21 +23,21 @@ def test_a_passing_failure_is_tried_again_up_to_three_times_a_second_apart(floor
     [
         (StoreBusy(), 2),
         (StoreUnreachable(), 2),
-        (CommitUnknown(), 2),
+        (CommitOutcomeUnknown(), 2),
         (RuntimeError("connection timeout on the network"), 1),
     ],
 )
-def test_what_may_pass_is_told_by_its_type_never_by_its_words(floor, error, attempts):
-    floor.tools.failures = [error]
-    floor.call("bench", "note", {"text": "x"})
-    assert floor.tools.seen == ["x"] * attempts
+def test_transient_failure_is_recognized_by_type_never_by_text(shopfloor, error, attempts):
+    shopfloor.tools.failures = [error]
+    shopfloor.call("bench", "note", {"text": "x"})
+    assert shopfloor.tools.seen == ["x"] * attempts
 
 
-def test_a_failure_of_the_floor_is_escalated_with_its_details_and_its_stack(floor):
-    floor.hire("builder", "WORKER", "local", with_token=False)
-    floor.tools.failures = [RuntimeError("the belt broke")]
-    floor.call("bench", "note", {"text": "x"}, "builder")
-    (row,) = floor.escalations()
+def test_internal_error_is_escalated_with_its_details_and_its_stack(shopfloor):
+    shopfloor.seed_agent("builder", "WORKER", "local", with_token=False)
+    shopfloor.tools.failures = [RuntimeError("the belt broke")]
+    shopfloor.call("bench", "note", {"text": "x"}, "builder")
+    (row,) = shopfloor.escalations()
     assert (row.subject, row.tool, row.code, row.message, row.count) == (
         "agent:builder",
         "note",
@@ -46,4 +46,4 @@ def test_a_failure_of_the_floor_is_escalated_with_its_details_and_its_stack(floo
         1,
     )
     assert "RuntimeError: the belt broke" in row.stack
-    assert floor.rows("SELECT name FROM event WHERE name <> 'agent.changed'") == [("call.escalated",)]
+    assert shopfloor.rows("SELECT name FROM event WHERE name <> 'agent.changed'") == [("call.escalated",)]

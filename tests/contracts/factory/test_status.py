@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from shopfloor.domain.times import iso
+from shopfloor.domain.times import format_iso
 from tests.workbench import STATUS
 
 
-def test_the_status_has_the_nine_fields_of_the_contract(floor):
-    agent, _ = floor.hire("builder", "WORKER", with_token=False)
-    data = floor.call("factory", STATUS, {}, "builder")["data"]
+def test_the_status_has_the_nine_fields_of_the_contract(shopfloor):
+    agent, _ = shopfloor.seed_agent("builder", "WORKER", with_token=False)
+    data = shopfloor.call("factory", STATUS, {}, "builder")["data"]
     assert data == {
         "id": "builder",
         "type": "WORKER",
@@ -18,19 +18,19 @@ def test_the_status_has_the_nine_fields_of_the_contract(floor):
         "currentEpicId": None,
         "currentTaskId": None,
         "tmuxSessionName": None,
-        "lastActiveAt": iso(agent.last_active_at),
-        "createdAt": iso(agent.created_at),
-        "updatedAt": iso(agent.updated_at),
+        "lastActiveAt": format_iso(agent.last_active_at),
+        "createdAt": format_iso(agent.created_at),
+        "updatedAt": format_iso(agent.updated_at),
     }
-    assert floor.call("factory", STATUS, {"agentId": "tester"}, "builder")["error"]["code"] == "INVALID_INPUT"
+    assert shopfloor.call("factory", STATUS, {"agentId": "tester"}, "builder")["error"]["code"] == "INVALID_INPUT"
 
 
-def test_what_an_agent_holds_is_spelled_as_ids_and_makes_it_busy(floor):
-    floor.hire("builder", "WORKER", with_token=False)
-    floor.execute(
+def test_tasks_of_an_agent_are_listed_as_ids_and_make_it_busy(shopfloor):
+    shopfloor.seed_agent("builder", "WORKER", with_token=False)
+    shopfloor.execute(
         "UPDATE agent SET current_epic = 456, current_task = 789, tmux_session_name = 's' WHERE name = 'builder'"
     )
-    data = floor.call("factory", STATUS, {}, "builder")["data"]
+    data = shopfloor.call("factory", STATUS, {}, "builder")["data"]
     assert (data["state"], data["currentEpicId"], data["currentTaskId"], data["tmuxSessionName"]) == (
         "BUSY",
         "epic-456",
@@ -40,6 +40,6 @@ def test_what_an_agent_holds_is_spelled_as_ids_and_makes_it_busy(floor):
 
 
 @pytest.mark.parametrize("role", ["SUPERVISOR", "ORCHESTRATOR", "WORKER"])
-def test_every_type_may_ask_for_its_own(floor, role):
-    floor.hire("builder", role, with_token=False)
-    assert floor.call("factory", STATUS, {}, "builder")["data"]["type"] == role
+def test_every_type_may_get_its_own_status(shopfloor, role):
+    shopfloor.seed_agent("builder", role, with_token=False)
+    assert shopfloor.call("factory", STATUS, {}, "builder")["data"]["type"] == role

@@ -1,0 +1,62 @@
+"""Split identifiers into words, and extract the terms of a query."""
+
+from __future__ import annotations
+
+import pytest
+
+from shopfloor.domain.tokenizer import expand_identifiers, extract_terms, find_symbol, split_identifier
+
+
+@pytest.mark.parametrize(
+    ("identifier", "parts"),
+    [
+        ("HTTPServer_nameOf", ("http", "server", "name", "of")),
+        ("snake_case", ("snake", "case")),
+        ("utf8Decoder", ("utf8", "decoder")),
+        ("plain", ("plain",)),
+        ("__init__", ("init",)),
+    ],
+)
+def test_identifier_is_split_into_words(identifier: str, parts: tuple[str, ...]):
+    assert split_identifier(identifier) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "added"),
+    [
+        ("return plain words", ""),
+        ("None and True, JSON and A", ""),
+        ("self.maxWidth = getMaxWidth()", " max width get max width"),
+        ("class HTTPServer(BaseServer):", " http server base server"),
+        ("HTTP2Server", " http2 server"),
+        ("my_HTTPServer", " my http server"),
+        ("größeMaxWert", " größe max wert"),
+    ],
+)
+def test_text_is_expanded_with_the_words_of_its_identifiers(text: str, added: str):
+    assert expand_identifiers(text) == text + added
+
+
+@pytest.mark.parametrize(
+    ("query", "symbol"),
+    [
+        ("parseConfig", "parseConfig"),
+        ("`parse_config()`", "parse_config"),
+        ("Index.by_words", "Index.by_words"),
+        ("std::vector", "std::vector"),
+        ("Foo#bar", "Foo#bar"),
+        ("class ConfigParser", "ConfigParser"),
+        ("fn parse_config()", "parse_config"),
+        ("type inference", None),
+        ("how is a config parsed?", None),
+        ("parse(config)", None),
+        ("3d", None),
+    ],
+)
+def test_query_that_is_only_a_symbol_is_recognized(query: str, symbol: str | None):
+    assert find_symbol(query) == symbol
+
+
+def test_stop_words_are_dropped_unless_there_are_no_other_words():
+    assert extract_terms("How does the parserState get reset?") == ["parser", "state", "reset", "parserstate"]
+    assert extract_terms("who are you") == ["who", "are", "you"]

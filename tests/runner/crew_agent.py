@@ -1,0 +1,211 @@
+"""A test agent for crews: the scripted agent of the demo, with one of many behaviours.
+
+    crew_agent.py BEHAVIOUR
+
+It writes a ledger of what it did, for the test to check that nothing was done twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
+from shopfloor_demo.crew_agent import Agent, Turn
+
+BEHAVIOUR = sys.argv[1] if len(sys.argv) > 1 else "good"
+FOREVER = 10_000
+
+
+def journal(what: str, **facts: Any) -> None:
+    """Write down what happened, for the test to read."""
+    if path := os.environ.get("LOOP_TEST_JOURNAL"):
+        with Path(path).open("a") as file:
+            file.write(json.dumps({"what": what, "facts": facts}) + "\n")
+
+
+class TestTurn(Turn):
+    """A turn with the behaviour that the command line names."""
+
+    __test__ = False
+
+    def take(self) -> str:
+        journal("prompt", text=self.text, folder=str(self.folder))
+        method = getattr(self, BEHAVIOUR, None)
+        return super().take() if method is None else method()
+
+    def good(self) -> str:
+        return super().take()
+
+    def _mark_once(self, name: str) -> bool:
+        """Return whether this is the first time, over all processes of the test."""
+        try:
+            Path(os.environ["LOOP_TEST_JOURNAL"]).with_name(f".mark-{name}").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+    @property
+    def _is_worker(self) -> bool:
+        return "Your task is" in self.text
+
+    def slow(self) -> str:
+        time.sleep(0.3)
+        return self.good()
+
+    def fails_at_first(self) -> str:
+        """Write something wrong at first; do it right after the check."""
+        if self._is_worker and "is not done yet" not in self.text:
+            (self.folder / "wrong.txt").write_text("wrong\n")
+            return "end_turn"
+        (self.folder / "wrong.txt").unlink(missing_ok=True)
+        return self.good()
+
+    def tries(self) -> str:
+        """Run each command of attempts.json with a shell, once, and write down its exit code and output."""
+        outcomes = self.folder / "outcomes.json"
+        if self._is_worker and not outcomes.exists():
+            done = {}
+            for name, command in json.loads((self.folder / "attempts.json").read_text()).items():
+                ran = subprocess.run(command, shell=True, cwd=self.folder, capture_output=True, text=True, check=False)
+                done[name] = [ran.returncode, ran.stdout + ran.stderr]
+            outcomes.write_text(json.dumps(done))
+        return self.good()
+
+    def never_works(self) -> str:
+        """End each turn without work, until the test lets it go."""
+        if self._is_worker and not Path(os.environ["LOOP_TEST_JOURNAL"]).with_name(".go").exists():
+            self.agent.update(self.session, sessionUpdate="usage_update", used=1000, size=2000)
+            return "end_turn"
+        return self.good()
+
+    def requests_changes(self) -> str:
+        """Request changes once as a reviewer; make them as a worker."""
+        if "Review the work on" in self.text and self._mark_once("review"):
+            task = self.text.partition("Review the work on ")[2].partition(":")[0]
+            self.tools.call(
+                "mcp__task__update_status", taskId=task, state="IN_PROGRESS", comment="write reviewed.txt please"
+            )
+            (self.folder / "by-reviewer.txt").write_text("must not be merged\n")
+            return "end_turn"
+        if self._is_worker and "write reviewed.txt please" in self.text:
+            (self.folder / "reviewed.txt").write_text("yes\n")
+        return self.good()
+
+    def plans_nonsense(self) -> str:
+        """Plan nothing, then tasks that depend on each other in a circle and on tasks that do not exist."""
+        if "Plan the work of a crew" not in self.text or not self._mark_once("nonsense"):
+            return self.good()
+        self.tools.call("mcp__task__create", title="", epicId="epic-999", dependsOn=["task-77"])
+        return "end_turn"
+
+    def blocks_once(self) -> str:
+        """Ask a person and block the task; continue with the answer."""
+        if self._is_worker and "Use blue" not in self.text:
+            self.tools.call("mcp__mail__ask", subject="Which colour?", body="Red or blue", timeoutSeconds=0)
+            self.tools.call("mcp__task__update_status", state="BLOCKED", comment="a colour is missing")
+            return "end_turn"
+        return self.good()
+
+    def plans_nothing(self) -> str:
+        self.tools.call("mcp__agent__get_status")
+        return "end_turn"
+
+    def dies_once(self) -> str:
+        if self._is_worker and self._mark_once("died"):
+            os._exit(3)
+        return self.good()
+
+    def dies(self) -> str:
+        os._exit(3)
+
+    def hangs_once(self) -> str:
+        if self._is_worker and self._mark_once("hung"):
+            time.sleep(FOREVER)
+        return self.good()
+
+    def floods_once(self) -> str:
+        if self._is_worker and self._mark_once("flooded"):
+            text = "x" * 1_000_000
+            while True:
+                said = {"type": "text", "text": text}
+                self.agent.update(self.session, sessionUpdate="agent_message_chunk", content=said)
+        return self.good()
+
+    def reports_review(self) -> str:
+        """Call the task done by itself, before anything is done; then do it."""
+        if self._is_worker and "is not done yet" not in self.text:
+            self.tools.call("mcp__task__update_status", state="REVIEW")
+            return "end_turn"
+        return self.good()
+
+    def asks(self) -> str:
+        """Ask for a permission before the work; give up when it is denied."""
+        if not self._is_worker:
+            return self.good()
+        call = {
+            "toolCallId": "call-1",
+            "title": "make install",
+            "kind": "execute",
+            "rawInput": {"command": "make install"},
+        }
+        options = [{"optionId": kind, "name": kind, "kind": kind} for kind in ("allow_once", "reject_once")]
+        agent = self.agent
+        assert isinstance(agent, TestAgent)
+        answer = agent.request(
+            "session/request_permission", {"sessionId": self.session, "toolCall": call, "options": options}
+        )
+        journal("answer", outcome=answer["outcome"])
+        return self.good()
+
+    def oversteps(self) -> str:
+        """Try to change other tasks before the approval, as a reviewer."""
+        if "Review the work on" not in self.text:
+            return self.good()
+        for tool, facts in (
+            ("mcp__task__update_status", {"taskId": "task-2", "state": "CANCELLED"}),
+            ("mcp__task__update_status", {"taskId": "task-1", "state": "FAILED"}),
+            ("mcp__task__create", {"title": "more"}),
+            ("mcp__task__assign", {"taskId": "task-2", "agentId": "crew-reviewer"}),
+            ("mcp__task__claim", {}),
+            ("mcp__epic__create", {"title": "more"}),
+        ):
+            answer = self.tools.call(tool, **facts)
+            journal("overstep", tool=tool, success=answer["success"])
+        return self.good()
+
+    def waits(self) -> str:
+        """Wait until the test lets it go."""
+        go = Path(os.environ["LOOP_TEST_JOURNAL"]).with_name(".go")
+        while self._is_worker and not go.exists() and not self.agent.cancelled.is_set():
+            time.sleep(0.02)
+        return "cancelled" if self.agent.cancelled.is_set() else self.good()
+
+
+class TestAgent(Agent):
+    """The scripted agent, which can send requests of its own."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        super().__init__(TestTurn)
+        self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and wait for its result."""
+        self.send(id="request-1", method=method, params=params)
+        return self._answers.get()
+
+    def handle_response(self, message: dict[str, Any]) -> None:
+        self._answers.put(message["result"])
+
+
+if __name__ == "__main__":
+    TestAgent().serve()

@@ -1,0 +1,213 @@
+"""Journeys of crews with options: several kinds of workers, budgets, questions, set-up and automatic merges."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shopfloor.domain.usage import UsageKind
+from shopfloor.repositories.uow import UnitOfWork
+from tests.operator_access import read_as_operator
+from tests.runner.crew_support import CHECK, CrewProject, list_events
+from tests.runner.support import PATIENCE, EndedRun, StartedRun, wait_until
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[CrewProject]:
+    """A project whose crews leave no process behind."""
+    project = CrewProject(tmp_path / "project")
+    yield project
+    wait_until(lambda: not project.list_live_processes())
+
+
+def test_a_mixed_crew_has_workers_of_several_kinds_and_roles_of_its_file(project: CrewProject):
+    # One kind never works. What it fails at is done by the other kind, and every task is merged once.
+    file = project.root / ".crew.toml"
+    file.write_text(
+        f"""
+[crew]
+verify = [{json.dumps([sys.executable, "-c", CHECK])}]
+attempts = 9
+
+[[worker]]
+agent = '{project.agent("dies")}'
+count = 1
+permissions = "allow"
+grace = "2s"
+
+[[worker]]
+agent = '{project.agent("good")}'
+count = 2
+permissions = "allow"
+grace = "2s"
+extra = "Kind two."
+
+[planner]
+agent = '{project.agent("good")}'
+
+[reviewer]
+agent = '{project.agent("good")}'
+"""
+    )
+    project.write_spec(*(f"part{number}: write part{number}.txt {number}" for number in range(4)))
+    words = ("crew", "start", "--name", "crew", "--headless", "--crew", str(file), "--spec", "SPEC.md")
+    ended = EndedRun(*StartedRun(project.start_command(*words)).finish(PATIENCE))
+    assert (ended.code, ended.err) == (0, "")
+    project.check_ledger()
+    workers = {event["worker"] for event in list_events(ended, "task_handed_over")}
+    assert workers <= {"crew-worker-2", "crew-worker-3"}
+    assert any("Kind two." in text for text in project.read_prompts())
+    merges = project.show()["merges"]
+    assert {merge["approvedBy"] for merge in merges} == {"agent:crew-reviewer"}
+
+
+def test_auto_merge_brings_verified_work_into_the_project(project: CrewProject):
+    project.write_spec("one: write one.txt 1", "two: write two.txt 2")
+    ended = project.run_crew("good", "--auto-merge")
+    assert ended.code == 0, ended.out
+    project.check_merged()
+    assert (project.root / "one.txt").read_text() == "1\n"
+    [merged] = list_events(ended, "merged")
+    assert merged["how"].startswith("Merged shopfloor-crew/crew/epic as ")
+
+
+def test_a_crew_is_merged_into_a_project_that_has_moved_on(project: CrewProject):
+    epic = project.plan_epic("one: write one.txt 1")
+    ended = project.run_crew("good", "--epic", epic, workers=1)
+    assert ended.code == 0, ended.out
+    (project.root / "mine.txt").write_text("mine\n")
+    project.git("add", "mine.txt")
+    project.git("commit", "--quiet", "--message=Mine")
+    merged = project.run_command("crew", "merge", "crew")
+    assert (merged.returncode, merged.stderr) == (0, "")
+    assert (project.root / "one.txt").read_text() == "1\n"
+    assert (project.root / "mine.txt").read_text() == "mine\n"
+    project.check_merged()
+
+
+def test_a_worker_whose_budget_is_used_up_takes_no_more_tasks(project: CrewProject):
+    # Every turn costs more than the budget, so that no worker takes a second task, and the third is left.
+    file = project.root / ".crew.toml"
+    file.write_text("[crew]\nworker_tokens = 100\n")
+    epic = project.plan_epic(*(f"part{number}: write part{number}.txt {number}" for number in range(3)))
+    ended = project.run_crew("good", "--epic", epic, "--crew", str(file))
+    assert ended.code == 3, ended.out
+    assert {event["worker"] for event in list_events(ended, "worker_dismissed")} == {"crew-worker-1", "crew-worker-2"}
+    reason = list_events(ended, "crew_ended")[0]["reason"]
+    assert "every worker has used its budget up: the budget of 100 tokens is used up" in reason
+    assert "Continue: shopfloor crew resume crew --worker-tokens " in reason
+    tasks, _ = project.load()
+    states = [task.state.value for task in tasks]
+    assert states.count("PENDING") == 1
+    assert set(states) <= {"PENDING", "IN_PROGRESS", "REVIEW", "COMPLETED"}
+    resumed = project.resume_crew("--worker-tokens", "100000")
+    assert resumed.code == 0, resumed.out
+    project.check_ledger()
+
+
+def test_a_task_whose_budget_is_used_up_is_tried_again_with_a_larger_one(project: CrewProject):
+    epic = project.plan_epic("one: write one.txt 1")
+    ended = project.run_crew("fails_at_first", "--epic", epic, "--task-iterations", "1", workers=1)
+    assert ended.code == 4, ended.out
+    assert "Continue: shopfloor crew resume crew --retry-failed" in list_events(ended, "crew_ended")[0]["reason"]
+    hint = "Continue: shopfloor crew resume crew --retry-failed --task-iterations 2"
+    assert f"the budget of 1 iterations is used up. {hint}" in project.show()["report"]
+    unchanged = project.resume_crew()
+    assert unchanged.code == 4, unchanged.out
+    resumed = project.resume_crew("--retry-failed", "--task-iterations", "3")
+    assert resumed.code == 0, resumed.out
+    project.check_ledger()
+    assert "An earlier attempt ended with: not verified: " in project.read_prompts()[1]
+
+
+def test_set_up_commands_prepare_each_worktree_and_a_failure_is_reported(project: CrewProject):
+    make = "import pathlib; pathlib.Path('.setup').write_text(''); pathlib.Path('.git/info').exists()"
+    check = "import pathlib, sys; sys.exit(not pathlib.Path('.setup').exists())"
+    (project.root / ".gitignore").write_text((project.root / ".gitignore").read_text() + ".setup\n")
+    project.git("commit", "--quiet", "--all", "--message=Ignore")
+    epic = project.plan_epic("one: write one.txt 1", "two: write two.txt 2")
+    options = ("--setup", f'{sys.executable} -c "{make}"', "--verify", f'{sys.executable} -c "{check}"')
+    ended = project.run_crew("good", "--epic", epic, *options)
+    assert ended.code == 0, ended.out
+    project.check_ledger()
+    epic = project.plan_epic("three: write three.txt 3")
+    failing = f'{sys.executable} -c "import sys; sys.exit(5)"'
+    ended = project.run_crew("good", "--epic", epic, "--setup", failing, workers=1, name="second")
+    assert ended.code == 4, ended.out
+    [returned] = list_events(ended, "task_returned")
+    assert "the worktree cannot be prepared" in returned["why"]
+    assert "exit code 5" in returned["why"]
+
+
+def test_a_question_names_its_worker_and_task_and_is_in_the_report(project: CrewProject):
+    epic = project.plan_epic("one: write one.txt 1")
+    crew = project.start_crew("asks", "--epic", epic, "--permissions", "ask", workers=1)
+    crew.wait_for_event("permission_asked")
+    [request] = project.show()["requests"]
+    assert (request["agentId"], request["task"], request["options"]) == (
+        "crew-worker-1",
+        1,
+        ["allow", "always", "deny"],
+    )
+    assert "make install" in request["question"]
+    inbox = project.run_command("inbox").stdout
+    assert "crew-worker-1" in inbox
+    assert "task-1" in inbox
+    with project.open_server() as shopfloor:
+        shopfloor.call("desk", "inbox_decide", {"request": request["request"], "answer": "allow"})
+    assert crew.finish()[0] == 0
+    project.check_ledger()
+    [answer] = project.read_journal("answer")
+    assert answer["outcome"] == {"outcome": "selected", "optionId": "allow_once"}
+    report = project.show()["report"]
+    assert "People were asked:\n- crew-worker-1 on task-1: " in report
+    assert "\n  allow (operator:operator)" in report
+
+
+def test_the_usage_of_a_crew_is_recorded_for_its_agents_and_tasks(project: CrewProject):
+    epic = project.plan_epic("one: write one.txt 1")
+    ended = project.run_crew("good", "--epic", epic, workers=1)
+    assert ended.code == 0, ended.out
+    [worker] = project.show()["workers"]
+    assert worker["tokens"] > 0
+    with project.open_server() as shopfloor:
+
+        def read(uow: UnitOfWork) -> list[int]:
+            named = ((UsageKind.AGENT, "crew-worker-1"), (UsageKind.TASK, "1"), (UsageKind.RUN, "crew.task-1"))
+            return [day.tokens for kind, name in named for day in uow.usage.list_days(kind, name, 0, 9)]
+
+        assert read_as_operator(shopfloor, read) == [worker["tokens"]] * 3
+
+
+def test_a_reviewer_can_change_nothing_but_the_task_of_its_review(project: CrewProject):
+    epic = project.plan_epic("one: write one.txt 1", "two: write two.txt 2")
+    reviewer = project.agent("oversteps")
+    ended = project.run_crew("good", "--epic", epic, "--reviewer", reviewer, workers=1)
+    assert ended.code == 0, ended.out
+    project.check_ledger()
+    oversteps = project.read_journal("overstep")
+    assert len(oversteps) == 12
+    assert not any(each["success"] for each in oversteps)
+
+
+def test_a_killed_server_does_not_disturb_a_crew(project: CrewProject):
+    epic = project.plan_epic(*(f"part{number}: append log.txt {number}" for number in range(4)))
+    serve = ("serve", "--port", "0")
+    server = project.start_command(*serve)
+    crew = project.start_crew("slow", "--epic", epic)
+    for event in ("task_started", "task_merged"):
+        crew.wait_for_event(event)
+        os.kill(server.pid, signal.SIGKILL)
+        server.communicate()
+        server = project.start_command(*serve)
+    assert crew.finish()[0] == 0
+    project.check_ledger()
+    os.kill(server.pid, signal.SIGTERM)
+    server.communicate()
+    assert sorted(project.show_file("log.txt").split()) == ["0", "1", "2", "3"]

@@ -1,0 +1,67 @@
+"""The lines that a crew prints on a terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from shopfloor.runner.crew_view import CrewView
+
+
+def show(event: str, **facts: object) -> list[str]:
+    """Return the lines of an event, without their times."""
+    stream = io.StringIO()
+    CrewView(stream).show(event, **facts)
+    return [line[9:] for line in stream.getvalue().splitlines()]
+
+
+@pytest.fixture(autouse=True)
+def _narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+
+
+def test_events_are_sentences_about_a_worker():
+    started = show("task_started", crew="night", worker="night-worker-1", task="task-4", title="Write the parser")
+    assert started == ["night-worker-1: begins task-4 Write the parser"]
+    returned = show("task_returned", crew="n", worker="w", task="task-4", state="FAILED", why="nothing has changed")
+    assert returned == ["w: task-4 has failed: nothing has changed"]
+    assert show("verified", worker="w", run="r", command=["make", "test"], exit=2) == [
+        "w: `make test` fails with exit code 2"
+    ]
+
+
+def test_long_lines_are_cut_to_the_terminal_but_not_what_a_person_copies():
+    [line] = show("task_started", crew="night", worker="w", task="task-4", title="x" * 100)
+    assert len(line) + 9 == 60
+    assert line.endswith("x…")
+    [left] = show("task_left", crew="night", worker="w", task="task-4", folder="/data/" + "x" * 100)
+    assert left.endswith("x" * 100)
+
+
+def test_output_follows_its_line_and_is_limited():
+    why = "\n".join(["`make` failed", *(f"line {number}" for number in range(20))])
+    lines = show("merge_returned", crew="night", task="task-4", why=why)
+    assert lines[:2] == ["night: task-4 is not merged: `make` failed", "line 0"]
+    assert lines[-1] == "… 12 more lines"
+
+
+def test_text_of_agents_cannot_control_the_terminal():
+    [line] = show("not_verified", worker="w", run="r", verdict="\x1b[2Jgone")
+    assert line == "w: not done yet:  [2Jgone"
+
+
+def test_the_end_says_how_to_continue():
+    reason = "a person stopped it. Continue: shopfloor crew resume night"
+    assert show("crew_ended", crew="night", state="stopped", exit=6, reason=reason, auto_merge=False) == [
+        "night: stopped: a person stopped it",
+        "Continue: shopfloor crew resume night",
+    ]
+    done = {"crew": "night", "state": "completed", "exit": 0, "reason": "2 tasks are merged"}
+    merge = "Merge it: shopfloor crew merge night"
+    assert show("crew_ended", **done, auto_merge=False) == ["night: completed: 2 tasks are merged", merge]
+    assert show("crew_ended", **done, auto_merge=True) == ["night: completed: 2 tasks are merged"]
+
+
+def test_events_without_a_line_are_left_out():
+    assert show("agent_ready", worker="w", run="r", agent="") == []

@@ -1,0 +1,41 @@
+"""Vectors in memory: nearest neighbours, exact and by signs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shopfloor.search.vectors import RESCORED_ROWS, Vectors, pack_vector, unpack_vector
+
+
+def test_stored_vectors_with_other_dimensions_are_ignored():
+    rows = np.eye(4, dtype=np.float32)
+    vectors = Vectors()
+    vectors.add(
+        [(1, b"one", pack_vector(rows[0])), (2, b"odd", pack_vector(rows[0][:2])), (3, b"two", pack_vector(rows[1]))]
+    )
+    vectors.add([(4, b"odder", pack_vector(rows[0][:3]))])
+    assert (vectors.last_id, vectors.dimensions, len(vectors)) == (4, 4, 2)
+    assert [digest for digest, _ in vectors.nearest(rows[1], 2, None)] == [b"two", b"one"]
+
+
+def test_nearest_by_signs_agrees_with_nearest_by_exact_vectors():
+    rng = np.random.default_rng(7)
+    rows = rng.standard_normal((3000, 384)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    entries = [(number + 1, number.to_bytes(4), pack_vector(row)) for number, row in enumerate(rows)]
+    exact, signs = Vectors(), Vectors(max_exact_rows=1000)
+    exact.add(entries)
+    for start in range(0, 3000, 700):
+        signs.add(entries[start : start + 700])
+    assert (exact.uses_signs, signs.uses_signs, len(signs)) == (False, True, 3000)
+    query = rows[42] + 0.3 * rng.standard_normal(384).astype(np.float32) / 20
+    best = [digest for digest, _ in exact.nearest(query, 5, None)]
+    assert best[0] == (42).to_bytes(4)
+    approximate = [digest for digest, _ in signs.nearest(query, 5, None)]
+    assert (approximate[0], len(approximate)) == (best[0], RESCORED_ROWS)
+    assert [d for d, _ in exact.nearest(query, 5, [(7).to_bytes(4), (42).to_bytes(4)])] == [
+        (42).to_bytes(4),
+        (7).to_bytes(4),
+    ]
+    assert exact.nearest(query, 5, [b"none"]) == []
+    assert np.allclose(unpack_vector(pack_vector(rows[0])), rows[0], atol=1e-3)

@@ -1,0 +1,181 @@
+"""The log at the desk."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shopfloor.domain.decisions import format_reference
+from shopfloor.domain.principals import Kind, Principal
+from shopfloor.domain.times import MINUTE, format_iso
+from shopfloor.toolkit import Credential
+from shopfloor.usecases import runs
+from tests.toolsets.desk.conftest import Desk, measure_best_seconds, number_series_sql
+from tests.workbench import busy
+
+
+def _log_decision(desk: Desk, who: str, title: str) -> None:
+    desk.call_as_agent(who, "mcp__system__log_decision", title=title, body=f"because {title.lower()}")
+
+
+def test_timeline_shows_each_call_once_and_omits_calls_of_the_desk(desk: Desk) -> None:
+    desk.call_as_agent("builder", "mcp__agent__get_status")
+    desk("agent_list")
+    desk.flush_log()
+    calls = desk("log_search")["calls"]
+    assert [(call["agent"], call["tool"], call["outcome"]) for call in calls] == [
+        ("agent:builder", "mcp__agent__get_status", "ok")
+    ]
+    desk.flush_log()
+    with_desk = desk("log_search", desk=True)["calls"]
+    assert [call["tool"] for call in with_desk] == ["log_search", "agent_list", "mcp__agent__get_status"]
+
+
+def test_list_call_of_a_page_counts_as_a_call_of_the_desk(desk: Desk) -> None:
+    for tool in ("show_list", "show_deleted"):
+        desk.shopfloor.answer("personal", tool, {}, "guest")
+    desk.shopfloor.answer("personal", "add", {"title": "Water plants"}, "guest")
+    desk.flush_log()
+    assert [call["tool"] for call in desk("log_search")["calls"]] == ["add"]
+    assert {call["tool"] for call in desk("log_search", desk=True)["calls"]} >= {"show_list", "show_deleted", "add"}
+
+
+def test_timeline_omits_what_a_runner_did_unless_it_failed_or_is_asked_for(desk: Desk) -> None:
+    desk.shopfloor.write(lambda uow: runs.create_run(uow, "night", spec="s", project=".", options="{}"))
+    engine = desk.shopfloor.engine
+    runner = Credential(trusted=Principal(Kind.RUNNER, "night"))
+    desk.call_as_agent("builder", "mcp__agent__get_status")
+    desk.flush_log()
+    for tool in ("run_get", "run_finish"):
+        engine.call(engine.new_request("run", tool, {}, runner, "test"))
+    desk.flush_log()
+
+    def search(**sought: object) -> list[tuple[str, str]]:
+        return [(call["tool"], call["outcome"]) for call in desk("log_search", **sought)["calls"]]
+
+    assert search() == [("run_finish", "INVALID_INPUT"), ("mcp__agent__get_status", "ok")]
+    assert search(tool="run_get") == search(tool="run_g") == [("run_get", "ok")]
+    assert ("run_get", "ok") in search(agent="runner:night")
+    assert ("run_get", "ok") in search(desk=True)
+
+
+def test_every_filter_narrows_the_timeline(desk: Desk) -> None:
+    _log_decision(desk, "builder", "Use a queue")
+    _log_decision(desk, "tester", "Use a stack")
+    desk.shopfloor.answer("factory", "mcp__supervisor__list_agents", {}, "builder")
+    desk.flush_log()
+
+    def search(**sought: object) -> list[tuple[str, str]]:
+        return [(call["agent"], call["outcome"]) for call in desk("log_search", **sought)["calls"]]
+
+    assert search(agent="tester") == [("agent:tester", "ok"), ("agent:tester", "decision")]
+    assert search(agent="agent:tester", outcome="decision") == [("agent:tester", "decision")]
+    assert search(outcome="error") == [("agent:builder", "PERMISSION_DENIED")]
+    assert search(outcome="PERMISSION_DENIED", agent="tester") == []
+    assert search(tool="mcp__supervisor__list_agents") == [("agent:builder", "PERMISSION_DENIED")]
+    assert search(outcome="decision") == [("agent:tester", "decision"), ("agent:builder", "decision")]
+    assert {who for who, _ in search(text="A STACK")} == {"agent:tester"}
+    assert search(text="100%") == []
+    assert search(since="2100-01-01T00:00Z") == []
+    assert search(until="2000-01-01") == []
+    assert len(search(since="2000-01-01", until="2100-01-01T00:00+02:00")) == 5
+
+
+def test_invalid_time_is_rejected_by_name(desk: Desk) -> None:
+    assert (
+        desk.expect_error("log_search", since="sometime")
+        == "'since' must be a time such as 1h, yesterday, 09:30 or 2026-03-01T09:00Z, not 'sometime'"
+    )
+
+
+def test_pages_follow_each_other_without_a_gap(desk: Desk) -> None:
+    for number in range(7):
+        _log_decision(desk, "builder", f"Decision {number}")
+    desk.flush_log()
+    seen: list[int] = []
+    cursor = None
+    while True:
+        page = desk("log_search", limit=3, **({"cursor": cursor} if cursor else {}))
+        seen += [call["id"] for call in page["calls"]]
+        cursor = page.get("nextCursor")
+        if cursor is None:
+            break
+    assert len(seen) == len(set(seen)) == 14
+    assert seen == sorted(seen, reverse=True)
+
+
+def test_call_is_found_by_its_reference(desk: Desk) -> None:
+    desk.call_as_agent("builder", "mcp__mail__send", toAgentId="tester", subject="Hello", body="A body")
+    desk.flush_log()
+    call = desk("log_search", tool="mcp__mail__send")["calls"][0]
+    opened = desk("log_call", reference=call["reference"])
+    assert opened["input"] == {"toAgentId": "tester", "subject": "Hello", "body": "A body"}
+    assert opened["answer"]["mailId"] == "mail-1"
+    assert opened["outcome"] == "ok"
+    assert opened["ms"] >= 0
+    assert opened["retries"] == 0
+    assert [event["name"] for event in opened["events"]] == ["mail.sent"]
+    assert [row["kind"] for row in opened["rows"]] == ["invocation", "result"]
+
+
+def test_failed_call_shows_its_stack_and_retries_to_users(desk: Desk) -> None:
+    desk.shopfloor.tools.failures += [busy(), busy()]
+    reference = desk.shopfloor.answer("bench", "note", {"text": "twice"}).record.reference
+    assert desk("log_call", reference=format_reference(reference))["retries"] == 2
+    desk.shopfloor.tools.failures.append(RuntimeError("a bug"))
+    broken = desk.shopfloor.answer("bench", "note", {"text": "broken"}).record.reference
+    opened = desk("log_call", reference=format_reference(broken))
+    assert opened["outcome"] == "INTERNAL_ERROR"
+    assert "RuntimeError: a bug" in opened["stack"]
+    assert [event["name"] for event in opened["events"]] == ["call.escalated"]
+
+
+def test_unknown_reference_is_not_found(desk: Desk) -> None:
+    for text in ("ref-zzz", "nonsense!", "ref-zzzzzzzzzzzzz", "0"):
+        assert desk.expect_error("log_call", reference=text) == "Call not found"
+
+
+def test_result_of_a_desk_call_is_not_stored_twice(desk: Desk) -> None:
+    _log_decision(desk, "builder", "Once")
+    desk.flush_log()
+    desk("log_search")
+    desk.flush_log()
+    row = next(entry for entry in desk.shopfloor.log() if entry.tool == "log_search" and entry.kind == "result")
+    assert set(json.loads(row.context)) == {"size"}
+
+
+def _insert_rows(desk: Desk, many: int) -> None:
+    """Insert calls by one statement. The tests measure only how the log is read."""
+    desk.shopfloor.execute(
+        "INSERT INTO decision (workspace, reference, kind, subject, actor, toolset, tool, decision, reasoning, context,"
+        f" created_at, duration) SELECT 1, i, 'result', 'agent:w' || (i % 20), 'agent:w', 'factory', 'tool' || (i % 7),"
+        f" 'd', 'r', '{{}}', i, 1000 FROM ({number_series_sql(desk)}) AS numbers",
+        many=many,
+    )
+    if desk.engine == "postgres":
+        desk.shopfloor.execute("ANALYZE decision")
+
+
+@pytest.mark.parametrize("many", [10_000, pytest.param(100_000, marks=pytest.mark.long)])
+def test_large_log_opens_as_fast_as_one_of_a_hundred_rows(desk: Desk, many: int) -> None:
+    _insert_rows(desk, 100)
+    searches: list[dict[str, object]] = [{}, {"agent": "w3"}, {"tool": "tool3"}, {"until": format_iso(50 * MINUTE)}]
+    before = [measure_best_seconds(desk, "log_search", **sought) for sought in searches]
+    _insert_rows(desk, many)
+    after = [measure_best_seconds(desk, "log_search", **sought) for sought in searches]
+    for sought, short, long in zip(searches, before, after, strict=True):
+        assert long < 4 * short + 0.02, (sought, short, long)
+
+
+def test_search_without_matches_ends_and_returns_where_it_stopped(desk: Desk) -> None:
+    _insert_rows(desk, 45_000)
+    pages, cursor = 0, None
+    while True:
+        page = desk("log_search", text="nowhere to be found", **({"cursor": cursor} if cursor else {}))
+        assert page["calls"] == []
+        pages += 1
+        cursor = page.get("nextCursor")
+        if cursor is None:
+            break
+    assert pages == 3
