@@ -1,19 +1,27 @@
-# make serve    set up and start the floor        make test       set up and run all tests
-# make check    style, types, security            make test-long  the figures that take minutes
-# make bench    what a call costs                 make setup      only set up
-# make demo     a floor full of agents at work
-# make test-agents  a real agent from npm works a specification off, against a stub of its model
+# make serve        set up and start the server
+# make demo         start a server with a scripted team of agents, and open its pages
+# make test         set up and run all tests
+# make test-long    run the tests that take minutes
+# make test-agents  drive a real agent from npm, and check the configs of connect with real clients
+# make check        check style, types and security
+# make format       format code, templates and style sheets
+# make docs         regenerate the generated pages
+# make site         build the documentation as a web site into .cache/site, and check its links
+# make picture      record the README's picture from the demo
+# make bench        measure the cost of calls
+# make chaos        faults, soak and growth; writes the report in docs/reliability.md
+# make setup        only set up
 #
-# Everything is made inside the checkout: .venv, .cache and tests/clients/node_modules.
+# Everything is created inside the checkout: .venv, .cache and tests/clients/node_modules.
 
 .DEFAULT_GOAL := serve
-.PHONY: setup serve demo test test-long test-agents check bench docs clients system-packages
+.PHONY: setup serve demo test test-long test-agents check format bench chaos docs site picture clients system-packages
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-# Tests run side by side, one more than there are cores: much of their time is waiting for servers and browsers.
+# One more worker than there are cores: tests spend much of their time waiting for servers and browsers.
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 
 export PYTHON
@@ -27,6 +35,7 @@ setup: $(VENV)/.installed-dev
 serve: $(VENV)/.installed
 	@$(BIN)/shopfloor model install || true
 	@$(BIN)/python -m compileall -q src
+	@echo 'In another terminal: export PATH="$(CURDIR)/$(BIN):$$PATH"'
 	@exec $(BIN)/shopfloor serve $(ARGS)
 
 demo: $(VENV)/.installed
@@ -45,15 +54,33 @@ test-agents: setup system-packages tests/agents/node_modules/.installed
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy $(wildcard src tests bench)
+	$(BIN)/djlint --check src/shopfloor/web/templates
+	$(BIN)/python scripts/format-css --check src/shopfloor/web/static/*.css
+	$(BIN)/mypy
 	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src
 
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/djlint --reformat --quiet src/shopfloor/web/templates
+	$(BIN)/python scripts/format-css src/shopfloor/web/static/*.css
+
 docs: setup
-	@$(BIN)/shopfloor tools --markdown > docs/tools.md
+	@$(BIN)/python -m scripts.generate_docs
+
+site: $(VENV)/.installed-docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "built .cache/site/index.html"
+
+picture: $(VENV)/.installed-docs system-packages
+	@$(BIN)/python scripts/record-demo docs/demo.webp
 
 bench: setup system-packages
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python -m bench $(ARGS)
+
+chaos: setup system-packages
+	@$(BIN)/python -m compileall -q src
+	@$(BIN)/python -m chaos $(ARGS)
 
 clients: tests/clients/node_modules/.installed
 
@@ -67,6 +94,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt scripts/install-python
 $(VENV)/.installed-dev: pyproject.toml constraints.txt scripts/install-python
 	@scripts/install-python $(VENV) all,dev
 	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt scripts/install-python
+	@scripts/install-python $(VENV) all,dev,docs
+	@touch $(VENV)/.installed $(VENV)/.installed-dev $@
 
 tests/clients/node_modules/.installed: tests/clients/package.json scripts/install-clients | system-packages
 	@scripts/install-clients tests/clients
