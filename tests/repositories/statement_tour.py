@@ -64,6 +64,7 @@ class MeasuredConnection:
         self.inner = inner
         self.sites: set[tuple[str, int]] = set()
         self.statements: dict[str, Statement] = {}
+        self.rows_read = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -93,6 +94,7 @@ class MeasuredConnection:
             rows_read, plan = self._explain_on_postgres(sql, params)
             result = run(sql, **params)
             allowed = 4 * count(result)
+        self.rows_read += rows_read
         text = " ".join(sql.split())
         wasted = max(0, rows_read - allowed)
         known = self.statements.get(text)

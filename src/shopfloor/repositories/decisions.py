@@ -322,6 +322,8 @@ class Decisions(Repository):
         # Materialized: PostgreSQL takes a subquery in a condition for one that may leak rows past the row-level security,
         # and then uses no index for it.
         # In steps of 50 parameters, so that PostgreSQL prepares a few statements, not one for each number of agents.
+        # A range instead of an equality: PostgreSQL then needs the index by subject for the order. With an equality it may
+        # walk the primary key backwards, through the whole log for a principal that has no row.
         padded = [*subjects, *[subjects[-1]] * (-len(subjects) % 50)]
         wanted = {f"subject{number}": subject for number, subject in enumerate(padded)}
         rows = self._connection.fetch_all(
@@ -329,7 +331,8 @@ class Decisions(Repository):
             WITH wanted (subject) AS (VALUES {", ".join(f"(:{name})" for name in wanted)}),
             newest (id) AS MATERIALIZED (
                 SELECT (SELECT id FROM decision WHERE workspace = :workspace
-                    AND subject = wanted.subject ORDER BY id DESC LIMIT 1) FROM wanted
+                    AND subject >= wanted.subject AND subject <= wanted.subject
+                    ORDER BY subject DESC, id DESC LIMIT 1) FROM wanted
             )
             SELECT {_COLUMNS} FROM decision {self._connection.by_row_id}
             WHERE workspace = :workspace AND id IN (SELECT id FROM newest)

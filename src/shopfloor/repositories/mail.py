@@ -197,7 +197,8 @@ class Mails(Repository):
         """Return the newest mail from each of these senders, by the key of the sender."""
         if not senders:
             return {}
-        # Materialized and in steps of 50, as in `Decisions.find_newest`.
+        # Materialized, in steps of 50 and with a range, as in `Decisions.find_newest`: at 100,000 mails from one of five
+        # agents, PostgreSQL read 4,950,000 rows for the overview.
         padded = [*senders, *[senders[-1]] * (-len(senders) % 50)]
         wanted = {f"sender{number}": sender.key for number, sender in enumerate(padded)}
         rows = self._connection.fetch_all(
@@ -205,7 +206,8 @@ class Mails(Repository):
             WITH wanted (sender) AS (VALUES {", ".join(f"(:{name})" for name in wanted)}),
             newest (id) AS MATERIALIZED (
                 SELECT (SELECT id FROM mail WHERE workspace = :workspace
-                    AND sender = wanted.sender ORDER BY id DESC LIMIT 1) FROM wanted
+                    AND sender >= wanted.sender AND sender <= wanted.sender
+                    ORDER BY sender DESC, id DESC LIMIT 1) FROM wanted
             )
             SELECT {_SHORT} FROM mail {self._connection.by_row_id}
             WHERE workspace = :workspace AND id IN (SELECT id FROM newest)

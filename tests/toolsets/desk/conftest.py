@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from shopfloor.app import SUBSCRIBERS
 from shopfloor.toolkit import CallResult
+from tests.rows_read import count_rows_read
 from tests.workbench import Workbench
 
 
@@ -54,15 +54,9 @@ def number_series_sql(desk: Desk) -> str:
     return "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :many) SELECT i FROM n"
 
 
-def measure_best_seconds(desk: Desk, tool: str, /, **given: object) -> float:
-    """Measure the best seconds of a call: CPU time on SQLite, where the store is in this process, and else wall time."""
-    clock = time.process_time if desk.engine == "sqlite" else time.perf_counter
-    times = []
-    for _ in range(12):
-        began = clock()
-        desk(tool, **given)
-        times.append(clock() - began)
-    return min(times)
+def count_rows(desk: Desk, tool: str, /, **given: object) -> int:
+    """Count the rows that a call reads."""
+    return count_rows_read(desk.shopfloor.engine.database, lambda: desk(tool, **given))
 
 
 @pytest.fixture

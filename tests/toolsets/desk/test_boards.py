@@ -6,7 +6,8 @@ import pytest
 
 from shopfloor.background.housekeeping import list_periodic_tasks
 from shopfloor.domain.times import DAY, HOUR, MINUTE
-from tests.toolsets.desk.conftest import Desk, measure_best_seconds, number_series_sql
+from tests.rows_read import grew
+from tests.toolsets.desk.conftest import Desk, count_rows, number_series_sql
 
 
 def _create_epic(desk: Desk) -> None:
@@ -206,13 +207,13 @@ def test_filtered_page_continues_at_its_cursor(desk: Desk) -> None:
     assert not column["counted"]
 
 
-@pytest.mark.parametrize("many", [10_000, pytest.param(100_000, marks=pytest.mark.long)])
-def test_large_board_opens_as_fast_as_one_of_a_thousand_tasks(desk: Desk, many: int) -> None:
+@pytest.mark.parametrize("many", [100_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_large_board_reads_as_many_rows_as_one_of_a_thousand_tasks(desk: Desk, many: int) -> None:
     desk("epic_create", title="Big")
     _insert_rows(desk, 1000)
-    short = measure_best_seconds(desk, "board_show", kind="epic", board="1")
+    short = count_rows(desk, "board_show", kind="epic", board="1")
     _insert_rows(desk, many)
-    assert measure_best_seconds(desk, "board_show", kind="epic", board="1") < 4 * short + 0.02
+    assert not grew(short, count_rows(desk, "board_show", kind="epic", board="1"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 from shopfloor.domain.principals import OPERATOR
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases import run_requests, runs
-from tests.toolsets.desk.conftest import Desk, measure_best_seconds, number_series_sql
+from tests.rows_read import grew
+from tests.toolsets.desk.conftest import Desk, count_rows, number_series_sql
 from tests.workbench import wait_until
 
 
@@ -147,8 +148,8 @@ def test_muted_mail_does_not_count_as_pending(desk: Desk) -> None:
     assert desk("inbox_count")["waiting"] == 1
 
 
-@pytest.mark.parametrize("many", [10_000, pytest.param(100_000, marks=pytest.mark.long)])
-def test_large_inbox_opens_as_fast_as_one_of_a_thousand_mails(desk: Desk, many: int) -> None:
+@pytest.mark.parametrize("many", [100_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_large_inbox_reads_as_many_rows_as_one_of_a_thousand_mails(desk: Desk, many: int) -> None:
     def insert_mails(many: int) -> None:
         desk.shopfloor.execute(
             "INSERT INTO mail (workspace, sender, sender_type, subject, body, importance, created_at)"
@@ -167,9 +168,9 @@ def test_large_inbox_opens_as_fast_as_one_of_a_thousand_mails(desk: Desk, many: 
         ("inbox_list", {}), ("inbox_list", {"includeDone": True}), ("inbox_count", {}), ("floor_overview", {}),
     ]  # fmt: skip
     insert_mails(1000)
-    before = [measure_best_seconds(desk, tool, **given) for tool, given in calls]
+    before = [count_rows(desk, tool, **given) for tool, given in calls]
     insert_mails(many)
-    after = [measure_best_seconds(desk, tool, **given) for tool, given in calls]
+    after = [count_rows(desk, tool, **given) for tool, given in calls]
     for call, short, long in zip(calls, before, after, strict=True):
-        assert long < 4 * short + 0.02, (call, short, long)
+        assert not grew(short, long), (call, short, long)
     assert desk("inbox_count") == {"waiting": 500, "moreWaiting": True}
