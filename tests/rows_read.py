@@ -48,7 +48,7 @@ def measure_store(database: Database) -> Iterator[MeasuredStore]:
     """Measure what the units of work of a database read."""
     plain = database.store
     measured = MeasuredStore(plain)
-    database.store = measured  # type: ignore[assignment]
+    database.store = measured
     try:
         yield measured
     finally:
