@@ -283,20 +283,18 @@ class Request:
     """Show a question to the person at the client. It returns True if the client gets it with the call's result."""
     elicited: str | None = None
     """The answer that came through the client, in a call that continues one that asked for it."""
+    tool: Tool | None = field(init=False, repr=False, compare=False)
+    """The tool that was asked for, if the toolset has it."""
 
     def __post_init__(self) -> None:
-        # Both go into logs and error texts, and callers choose them freely.
-        # A caller may send a token as the name of a tool, and names are in logs, metrics and error texts.
-        if self.tool_name not in self.toolset.tools:
+        tool = self.toolset.tools.get(self.tool_name)
+        object.__setattr__(self, "tool", tool)
+        # A caller may send a token as the name of a tool or session, and both are in logs, metrics and error texts.
+        if tool is None:
             name = self.tool_name if _TOOL_NAME.fullmatch(self.tool_name) else escape_unprintable(self.tool_name)
             object.__setattr__(self, "tool_name", redact(name))
         if self.session is not None:
             object.__setattr__(self, "session", redact(escape_unprintable(self.session)))
-
-    @property
-    def tool(self) -> Tool | None:
-        """The tool that was asked for, if the toolset has it."""
-        return self.toolset.tools.get(self.tool_name)
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from unicodedata import normalize
 
@@ -62,11 +62,12 @@ class Principal:
     kind: Kind
     name: str
     role: str = ""
+    key: str = field(init=False, repr=False, compare=False)
+    """The principal in the log and as the owner of rows."""
 
-    @property
-    def key(self) -> str:
-        """The principal in the log and as the owner of rows."""
-        return f"{self.kind}:{self.name}"
+    def __post_init__(self) -> None:
+        # Once: a call uses it eight times.
+        object.__setattr__(self, "key", f"{self.kind}:{self.name}")
 
     @property
     def title(self) -> str:
