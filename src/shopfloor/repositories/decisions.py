@@ -323,7 +323,7 @@ class Decisions(Repository):
         # and then uses no index for it.
         # In steps of 50 parameters, so that PostgreSQL prepares a few statements, not one for each number of agents.
         # A range instead of an equality: PostgreSQL then needs the index by subject for the order. With an equality it may
-        # walk the primary key backwards, through the whole log for a principal that has no row.
+        # scan the primary key backwards, through the whole log for a principal that has no row.
         padded = [*subjects, *[subjects[-1]] * (-len(subjects) % 50)]
         wanted = {f"subject{number}": subject for number, subject in enumerate(padded)}
         rows = self._connection.fetch_all(
