@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shopfloor.errors import BadSettings
+from shopfloor.errors import BadSettings, GitFailed
 from shopfloor.runner.worktrees import Worktrees, find_repository
 
 
@@ -52,6 +52,58 @@ def test_removing_a_worktree_twice_changes_nothing(worktrees: Worktrees) -> None
     for _ in range(2):
         asyncio.run(worktrees.remove_worktree(folder))
     assert list_worktrees(worktrees).count("\n") == 1
+
+
+@pytest.fixture
+def conflict(worktrees: Worktrees, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A worktree of a task whose file `log.txt` the crew's branch has with another line."""
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "a@b")
+    folder, other = worktrees.task_folder(1), worktrees.folder / "other"
+    asyncio.run(worktrees.ensure_worktree(folder, worktrees.task_branch(1)))
+    asyncio.run(worktrees.ensure_worktree(other, None))
+    for place, text in ((folder, "ours\n"), (other, "theirs\n")):
+        (place / "log.txt").write_text(text)
+        (place / f"{text.strip()}.txt").write_text(text)
+        commit = asyncio.run(worktrees.commit_all(place, "work"))
+    assert asyncio.run(worktrees.advance(commit))
+    return folder
+
+
+def test_a_merge_that_was_killed_between_its_files_and_its_note_is_made_again(worktrees: Worktrees, conflict: Path):
+    # Git writes the files first, then the index, and MERGE_HEAD last.
+    (conflict / "log.txt").write_text("<<<<<<< HEAD\nours\n=======\n")
+    (conflict / "theirs.txt").write_text("the")
+    git_folder = subprocess.check_output(["git", "rev-parse", "--absolute-git-dir"], cwd=conflict, text=True).strip()
+    (Path(git_folder) / "shopfloor-merge").touch()
+    assert asyncio.run(worktrees.update_from_crew(conflict)) == ["log.txt"]
+    assert asyncio.run(worktrees.is_merging(conflict))
+    assert (conflict / "theirs.txt").read_text() == "theirs\n"
+    assert ">>>>>>>" in (conflict / "log.txt").read_text()
+    # Changes of an agent that works on the conflict are kept.
+    (conflict / "log.txt").write_text("ours\ntheirs\n")
+    asyncio.run(worktrees.update_from_crew(conflict))
+    assert (conflict / "log.txt").read_text() == "ours\ntheirs\n"
+    asyncio.run(worktrees.commit_all(conflict, "merged"))
+    assert asyncio.run(worktrees.is_ancestor("crew/epic", worktrees.task_branch(1)))
+
+
+def test_conflicts_are_named_until_they_are_resolved(worktrees: Worktrees, conflict: Path):
+    asyncio.run(worktrees.update_from_crew(conflict))
+    for staged in (False, True):
+        if staged:
+            subprocess.run(["git", "add", "--all"], cwd=conflict, check=True)
+        with pytest.raises(GitFailed, match=r"^conflicts are not resolved in log\.txt$"):
+            asyncio.run(worktrees.commit_all(conflict, "merged"))
+        assert asyncio.run(worktrees.list_conflicts(conflict)) == ["log.txt"]
+
+
+def test_a_heading_of_seven_letters_is_no_conflict(worktrees: Worktrees, conflict: Path):
+    (conflict / "README.rst").write_text("Summary\n=======\n")
+    (conflict / "log.txt").write_text("Details\n=======\n")
+    before = asyncio.run(worktrees.find_commit(worktrees.task_branch(1)))
+    assert asyncio.run(worktrees.commit_all(conflict, "text")) != before
 
 
 def test_what_a_project_lacks_for_a_crew_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,8 @@ from pathlib import Path
 from shopfloor.errors import BadSettings, GitFailed, MergeConflict
 from shopfloor.runner.git import run_git
 
-_CONFLICT_MARKER = "leftover conflict marker"
+_MERGE_MARK = "shopfloor-merge"
+"""A file in the git folder of a worktree, as long as a merge of ours writes into it."""
 
 
 @dataclass(frozen=True)
@@ -138,13 +140,10 @@ class Worktrees:
     async def commit_all(self, folder: Path, message: str) -> str:
         """Commit everything in a worktree, and return its last commit. Unresolved conflicts are rejected."""
         if await self.has_changes(folder):
+            # Before `add`, which would end the conflict for git: the next prompt has to name the files again.
+            if marked := await self._list_marked_files(folder):
+                raise GitFailed(f"conflicts are not resolved in {', '.join(marked)}")
             await _git(folder, "add", "--all")
-            try:
-                await _git(folder, "diff", "--cached", "--check")
-            except GitFailed as failed:
-                marks = [line for line in failed.message.splitlines() if line.endswith(_CONFLICT_MARKER)]
-                if marks:
-                    raise GitFailed("\n".join(["conflicts are not resolved", *marks])) from None
             await _git(folder, "commit", "--quiet", "--file=-", input=message)
             return await get_head(folder)
         head, merge_head = (await _git(folder, "rev-parse", "HEAD", "--git-path", "MERGE_HEAD")).splitlines()
@@ -170,16 +169,26 @@ class Worktrees:
 
     async def update_from_crew(self, folder: Path) -> list[str]:
         """Merge the crew's branch into the branch of a task. Return the files with conflicts, which stay in the worktree."""
-        if await self.is_merging(folder) or await self.has_changes(folder):
+        git_folder = await _find_git_folder(folder)
+        assert git_folder is not None
+        mark = git_folder / _MERGE_MARK
+        if mark.exists():
+            # The driver was killed during the merge: git writes the files before it notes that it merges. There were no
+            # changes before, and no agent has worked since.
+            await _git(folder, "reset", "--quiet", "--hard")
+            await _git(folder, "clean", "--quiet", "--force", "-d")
+        elif await self.is_merging(folder) or await self.has_changes(folder):
             return await self.list_conflicts(folder)
+        mark.touch()
+        conflicts: list[str] = []
         try:
             await _git(folder, "merge", "--quiet", "--no-edit", self.branch)
         except GitFailed:
             conflicts = await self.list_conflicts(folder)
             if not conflicts:
                 raise
-            return conflicts
-        return []
+        mark.unlink()
+        return conflicts
 
     async def squash(self, folder: Path, commit: str, message: str) -> tuple[str, bool]:
         """Put a task's work onto the tip of the crew's branch in a detached worktree.
@@ -234,8 +243,16 @@ class Worktrees:
         return text if len(text) <= characters else f"{text[:characters]}\n… {len(text) - characters} more characters"
 
     async def list_conflicts(self, folder: Path) -> list[str]:
-        """Return the files of a worktree with unresolved conflicts."""
-        return (await _git(folder, "diff", "--name-only", "--diff-filter=U")).splitlines()
+        """Return the files of a worktree with unresolved conflicts, also those that the agent has staged."""
+        unmerged = (await _git(folder, "diff", "--name-only", "--diff-filter=U")).splitlines()
+        return sorted({*unmerged, *await self._list_marked_files(folder)})
+
+    async def _list_marked_files(self, folder: Path) -> list[str]:
+        """Return the changed files in which the marks of a conflict are left."""
+        # Not `diff --check`, for which the underline of a heading of seven letters is a mark.
+        changed = await _git(folder, "diff", "--name-only", "-z", "-G^<{7} ", "HEAD")
+        paths = dict.fromkeys(filter(None, changed.split("\0")))
+        return [path for path in paths if await asyncio.to_thread(_has_conflict, folder / path)]
 
 
 async def find_repository(project: Path) -> tuple[Path, str]:
@@ -264,6 +281,15 @@ async def find_repository(project: Path) -> tuple[Path, str]:
 async def get_head(project: Path) -> str:
     """Return the last commit of the project's current branch."""
     return (await _git(project, "rev-parse", "HEAD")).strip()
+
+
+def _has_conflict(file: Path) -> bool:
+    """Report whether a file has the first and the last mark of a conflict."""
+    try:
+        text = file.read_bytes()
+    except OSError:
+        return False
+    return all(re.search(mark, text, re.MULTILINE) for mark in (rb"^<{7} ", rb"^>{7} "))
 
 
 async def _find_git_folder(folder: Path) -> Path | None:
