@@ -93,17 +93,55 @@ def test_a_task_without_progress_fails_and_a_person_is_alerted(project: CrewProj
     project.check_ledger()
 
 
-def test_a_blocked_task_is_continued_with_the_answer_when_the_crew_is_resumed(project: CrewProject):
+def test_a_crew_waits_for_the_answer_to_its_question_and_continues_with_it(project: CrewProject):
     epic = project.plan_epic("one: write one.txt 1")
-    ended = project.run_crew("blocks_once", "--epic", epic, workers=1)
+    crew = project.start_crew("blocks_once", "--epic", epic, workers=1)
+    waiting = crew.wait_for_event("waiting")
+    shown = project.show()
+    assert (shown["status"], shown["taskCounts"], len(shown["questions"])) == ("waiting", {"BLOCKED": 1}, 1)
+    assert waiting["why"] == f"an answer to {shown['questions'][0]}"
+    assert f"shopfloor inbox read {shown['questions'][0]}" in project.run_command("crew", "status", "crew").stdout
+    _answer_question(project, "Use blue")
+    assert crew.finish()[0] == 0
+    project.check_ledger()
+    assert project.show_file("one.txt") == "1\n"
+    [task] = project.load()[0]
+    assert task.attempts == 1
+    assert "> Which colour?: Use blue" in project.read_prompts()[-1]
+
+
+def test_a_blocked_task_is_never_handed_over_without_another_turn(project: CrewProject):
+    epic = project.plan_epic("one: write one.txt 1")
+    ended = project.run_crew("blocks_once", "--epic", epic, "--question-time", "0.1s", workers=1)
     assert ended.code == 8, ended.out
     reason = list_events(ended, "crew_ended")[0]["reason"]
     assert reason == "no task is ready; blocked: task-1. Continue: shopfloor crew resume crew"
-    with project.open_server() as shopfloor:
-        [mail] = [mail for mail in shopfloor.call("desk", "inbox_list")["mails"] if mail["subject"] == "Which colour?"]
-        shopfloor.call("desk", "inbox_answer", {"mailId": mail["id"], "answer": "Use blue"})
+    # Resumed without an answer, it blocks again. The verification passes, but it is of no work.
+    assert project.resume_crew().code == 8
+    assert (len(project.read_prompts()), project.show()["merges"]) == (2, [])
+    _answer_question(project, "Use blue")
     resumed = project.resume_crew()
     assert resumed.code == 0, resumed.out
+    project.check_ledger()
+    assert project.show_file("one.txt") == "1\n"
+
+
+def _answer_question(project: CrewProject, answer: str) -> None:
+    with project.open_server() as shopfloor:
+        mails = shopfloor.call("desk", "inbox_list")["mails"]
+        asked = [mail["id"] for mail in mails if mail["subject"] == "Which colour?"]
+        shopfloor.call("desk", "inbox_answer", {"mailId": asked[0], "answer": answer})
+
+
+def test_a_message_in_the_last_turn_of_a_worker_makes_one_more_due(project: CrewProject):
+    epic = project.plan_epic("one: write one.txt 1")
+    crew = project.start_crew("waits", "--epic", epic, workers=1)
+    wait_until(lambda: len(project.read_prompts()) == 1)
+    assert project.run_command("say", "crew.task-1", "Use blue").returncode == 0
+    project.release_agent()
+    assert crew.finish()[0] == 0
+    first, second = project.read_prompts()
+    assert ("Use blue" in first, "Use blue" in second) == (False, True)
     project.check_ledger()
 
 

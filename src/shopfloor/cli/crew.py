@@ -78,6 +78,12 @@ def start_crew(
     iteration_time: Annotated[
         str | None, typer.Option("--iteration-time", help="Time limit of one turn of an agent.")
     ] = None,
+    question_time: Annotated[
+        str | None,
+        typer.Option(
+            "--question-time", help="How long the crew waits for an answer when no task is ready; then it ends."
+        ),
+    ] = None,
     grace: Annotated[str | None, typer.Option("--grace", help="How long an agent has to stop.")] = None,
     approve_plan: Annotated[
         bool | None,
@@ -128,6 +134,7 @@ def start_crew(
         "permissions": permissions,
         **_budgets("", task_time, task_iterations, task_tokens, task_cost),
         "iteration_time": iteration_time,
+        "question_time": question_time,
         "grace": grace,
     }
     shared = {"iteration_time": iteration_time, "grace": grace}
@@ -317,6 +324,8 @@ def _format_crew(crew: dict[str, Any]) -> str:
         head.append(f"left: {_format_amounts(crew['remaining'])}")
     if crew["phase"] == "approval" and crew["driven"]:
         head.append(f"the plan waits for a person: shopfloor crew approve {crew['crew']} [--reject]")
+    if crew["status"] == "waiting":
+        head += [f"an answer is missing: shopfloor inbox read {mail}" for mail in crew["questions"]]
     if crew["reason"]:
         head.append(crew["reason"])
     head += [f"{worker['agentId']} waits {worker['waiting']}" for worker in crew["workers"] if worker["waiting"]]

@@ -104,7 +104,7 @@ class CrewStatus:
 
     `tasks` counts the tasks of the epic by state, `ready` those that can be claimed. `held` has the tasks of each agent
     that it works on, and those that it calls done and that are in no merge queue. `merges` are the open entries of the
-    queue.
+    queue. `questions` are the mails in which the holders of blocked tasks ask a person, and that have no answer yet.
     """
 
     crew: Crew
@@ -113,6 +113,12 @@ class CrewStatus:
     held: dict[str, list[int]]
     newest_change: int
     merges: tuple[Merge, ...]
+    questions: tuple[int, ...]
+
+    @property
+    def waits_for_answer(self) -> bool:
+        """Whether a person was asked, and no task can move without the answer."""
+        return bool(self.questions) and not (self.ready or self.held or self.merges)
 
     @property
     def version(self) -> str:
@@ -120,6 +126,7 @@ class CrewStatus:
         crew = self.crew
         merges = [(merge.task, merge.state, merge.updated_at) for merge in self.merges]
         text = f"{crew.state} {crew.wanted} {crew.phase} {crew.workers} {self.tasks} {self.newest_change} {merges}"
+        text += f" {self.questions}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,8 @@ class CrewDriver:
         """Workers that crashed too often and wait."""
         self._troubles: dict[str, int] = {}
         """How often in a row a part of the crew has failed with an error of our own."""
+        self._awaited: tuple[tuple[int, ...], float] = (), 0.0
+        """The questions whose answers the crew waits for, and until when."""
         self._epic: Epic | None = None
         """The epic, once it is loaded. Its title is part of every prompt, and a board of 100 tasks is long."""
         self._reads = self._newest_read = 0
@@ -252,7 +255,8 @@ class CrewDriver:
             return Ending(RunState.EMPTY, NO_TASKS, f"epic-{board.crew.epic} has no tasks")
         if all(task.state in FINISHED for task in board.tasks):
             return self._new_last_ending(board)
-        if (stuck := find_stuck_tasks(board.tasks, board.blockers)) is not None:
+        stuck = find_stuck_tasks(board.tasks, board.blockers)
+        if stuck is not None and not self._is_waiting_for_answer():
             names = ", ".join(f"task-{task.number}" for task in stuck[:10])
             hint = f"no task is ready; blocked: {names}. Continue: shopfloor crew resume {self.name}"
             return Ending(RunState.BLOCKED, TASKS_BLOCKED, hint)
@@ -260,6 +264,21 @@ class CrewDriver:
         if workers and workers <= set(self._leaving):
             return Ending(RunState.STOPPED, BUDGET_EXHAUSTED, self._describe_used_workers())
         return await self._find_exhausted_budget()
+
+    def _is_waiting_for_answer(self) -> bool:
+        """Report whether a person was asked and still has time to answer. The clock of an idle crew is halted."""
+        questions, seconds = self._status.questions, self._options.get_worker(1).question_time
+        if not questions:
+            return False
+        known, deadline = self._awaited
+        if known != questions:
+            deadline = time.monotonic() + seconds
+            self._awaited = questions, deadline
+            asyncio.get_running_loop().call_later(seconds, self._notify)
+            until = datetime.now(UTC) + timedelta(seconds=seconds)
+            why = f"an answer to {', '.join(f'mail-{number}' for number in questions)}"
+            self._view.show("waiting", crew=self.name, why=why, until=until.isoformat(timespec="seconds"))
+        return time.monotonic() < deadline
 
     def _describe_used_workers(self) -> str:
         """Say that every worker has used its budget up, and with which option all of them continue."""

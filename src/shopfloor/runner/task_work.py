@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from shopfloor.domain.crews import OPEN_MERGES, CrewTask, MergeState, find_stuck_tasks
 from shopfloor.domain.epics import Epic
@@ -58,10 +59,16 @@ class _CrewWork:
         last = snapshot.last_iteration
         if last is None or last.ended_at is None or context.verified_after == last.number:
             return False
+        # What others wrote makes one more turn due: the agent may have to do more before the work is done.
+        if snapshot.has_unread and self.heeds_messages:
+            return False
         return last.outcome == "ended" and last.failure is None and last.ended_at > self.returned_at
 
     returned_at: int = 0
     """When the work was sent back last. A turn before that moment is judged already."""
+
+    heeds_messages: ClassVar[bool] = True
+    """Whether a message that came during the last turn makes one more due."""
 
     async def find_obstacle(self, context: RunContext, snapshot: RunSnapshot) -> Wait | Ending | None:
         """Return the ending after a crash or without progress. The crew decides what becomes of the task."""
@@ -158,11 +165,16 @@ class TaskWork(_CrewWork):
         found = await self.store.load_task(self.number)
         lost = self._check_held(found)
         if lost is not None:
+            # A turn that blocked the task is no work to judge: when the task continues, another turn is due first.
+            await context.store.set_failure(context.run.iteration, lost.reason)
             context.set_ending(lost)
             return State.FINISH
         task, folder = found.task, self.worktrees.task_folder(self.number)
         fault = await _find_fault(context, _list_commands(found, context.options.verify))
         commit = ""
+        # What came while the commands ran makes one more turn due, too.
+        if fault is None and (await context.store.load_snapshot()).has_unread:
+            return State.DECIDE
         if fault is None:
             try:
                 message = f"task-{task.number}: {task.title}\n\n{self.worker} for {context.run.crew}\n"
@@ -230,6 +242,8 @@ class ReviewWork(_CrewWork):
     """Review a task: the agent approves the work or requests changes."""
 
     number: int = 0
+    # After the verdict there is nothing left to decide, and before it another turn is due anyway.
+    heeds_messages: ClassVar[bool] = False
 
     async def write_prompt(self, context: RunContext, begun: BegunIteration, extras: Sequence[str]) -> str:
         """Fill in the template with the task and the diff."""

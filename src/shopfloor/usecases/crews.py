@@ -17,7 +17,7 @@ from shopfloor.domain.crews import (
     check_crew_fence,
 )
 from shopfloor.domain.epics import EpicState
-from shopfloor.domain.mail import HUMAN, SYSTEM
+from shopfloor.domain.mail import HUMAN, SYSTEM, agent_participant
 from shopfloor.domain.principals import ORCHESTRATOR, REVIEWER, WORKER, Agent
 from shopfloor.domain.run_events import RunSteered
 from shopfloor.domain.runs import Run, RunState, Wanted, check_run_name
@@ -33,6 +33,8 @@ MAX_REQUESTS = 100
 """How many questions of a crew to people its report has, and its page."""
 
 _MAX_CREWS = 20
+_MAX_SENT = 20
+"""How many mails of an agent are looked at for open questions, the newest first."""
 
 
 def find_free_name(uow: UnitOfWork, wanted: str) -> str:
@@ -118,11 +120,34 @@ def drive_crew(uow: UnitOfWork, name: str, options: str, workers: int | None, *,
             uow.agents.mark_recovered(worker, uow.now)
     for task in list_tasks(uow, crew):
         if task.state is State.BLOCKED and task.assignee in names:
-            uow.tasks.lock(task.number)
-            comment = f"{crew.name} was resumed"
-            claims.report_state(uow, task, State.IN_PROGRESS, fence=None, comment=comment)
+            _continue_task(uow, crew, task, f"{crew.name} was resumed")
     uow.emit(CrewStarted(crew=name))
     return crew
+
+
+def continue_answered_tasks(uow: UnitOfWork, asker: str, subject: str, answer: str) -> None:
+    """Let an agent of a crew at work continue its blocked tasks; the answer to its question is a comment of each.
+
+    The answer is also mail to the agent, but another task's prompt may include that first.
+    """
+    epic = uow.agents.get(asker).current_epic
+    for crew in [] if epic is None else uow.crews.list_of_epic(epic, _MAX_CREWS):
+        if crew.state is not RunState.ACTIVE or not is_driven(uow, crew) or asker not in _list_workers(uow, crew.name):
+            continue
+        for task in list_tasks(uow, crew):
+            if task.state is State.BLOCKED and task.assignee == asker:
+                _continue_task(uow, crew, task, f"{subject}: {answer}")
+
+
+def _continue_task(uow: UnitOfWork, crew: Crew, task: Task, comment: str) -> None:
+    """Give a blocked task back to its worker."""
+    uow.tasks.lock(task.number)
+    claims.report_state(uow, task, State.IN_PROGRESS, fence=None, comment=comment)
+    # The turn that blocked the task is no work to judge, even if its driver was killed before it recorded that.
+    run = f"{crew.name}.task-{task.number}"
+    for last in uow.runs.list_iterations(run, 1):
+        if last.failure is None:
+            uow.runs.update_iteration(run, last.number, failure=f"task-{task.number} was blocked")
 
 
 def _retry_failed_tasks(uow: UnitOfWork, crew: Crew) -> None:
@@ -173,7 +198,18 @@ def load_status(uow: UnitOfWork, name: str) -> CrewStatus:
         held=held,
         newest_change=max((task.updated_at for task in found), default=0),
         merges=tuple(merges),
+        questions=_list_open_questions(uow, {task.assignee for task in found if task.state is State.BLOCKED}),
     )
+
+
+def _list_open_questions(uow: UnitOfWork, askers: set[str | None]) -> tuple[int, ...]:
+    """Return the newest mails in which these agents ask a person and that can still be answered."""
+    found: list[int] = []
+    for asker in filter(None, askers):
+        sent = [mail.id for mail in uow.mail.list_sent(agent_participant(asker), limit=_MAX_SENT)]
+        asked = uow.mail.find_questions(sent)
+        found += [number for number, question in asked.items() if question.state(uow.now) == "OPEN"]
+    return tuple(sorted(found))
 
 
 def list_tasks(uow: UnitOfWork, crew: Crew) -> list[Task]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
-from shopfloor.domain.mail import MAX_BODY_CHARACTERS, Mail, Participant, agent_participant, run_participant
+from shopfloor.domain.mail import MAX_BODY_CHARACTERS, SYSTEM, Mail, Participant, agent_participant, run_participant
 from shopfloor.domain.run_events import IterationSummarised, RunSteered
 from shopfloor.domain.runs import REPEATED_OUTCOMES, Iteration, Message, Progress, PromptMail, Run, check_content
 from shopfloor.errors import InvalidState
@@ -47,10 +47,16 @@ def begin_iteration(uow: UnitOfWork, name: str, number: int, *, prompt_changed: 
 
 
 def has_unread(uow: UnitOfWork, name: str) -> bool:
-    """Return whether a message or a mail waits that no prompt of the run has included."""
+    """Return whether a message or a mail waits that no prompt of the run has included.
+
+    Mail of the server to an agent of a crew does not count: it is about other tasks, such as one that came back from
+    the merge queue.
+    """
     if uow.run_messages.list_undelivered(name, _BEYOND, 1):
         return True
-    return bool(uow.mail.list_undelivered_mail(_get_participant(uow, name), None, 1))
+    owner = _get_participant(uow, name)
+    waiting = uow.mail.list_undelivered_mail(owner, None, _MAX_PROMPT_MAILS)
+    return any(mail.sender != SYSTEM or owner.agent is None for mail in waiting)
 
 
 def _get_participant(uow: UnitOfWork, name: str) -> Participant:

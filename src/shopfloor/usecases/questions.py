@@ -8,7 +8,7 @@ from shopfloor.domain.events import QuestionAnswered
 from shopfloor.domain.mail import CLIENT_PREFIX, HUMAN, NotYourMail, Question, format_reply_subject, to_participant
 from shopfloor.errors import InvalidInput, InvalidState
 from shopfloor.repositories.uow import UnitOfWork
-from shopfloor.usecases import mail
+from shopfloor.usecases import crews, mail
 
 
 def ask_question(uow: UnitOfWork, subject: str, body: str, options: Sequence[str], within: int) -> Question:
@@ -45,6 +45,8 @@ def answer_question(uow: UnitOfWork, number: int, text: str) -> Question:
     reply = mail.reply_to_mail(uow, number, text)
     uow.mail.record_answer(number, text, uow.actor.key, reply, uow.now)
     uow.emit(QuestionAnswered(question=number, by=uow.actor.key))
+    if question.asker.agent is not None:
+        crews.continue_answered_tasks(uow, question.asker.agent, uow.mail.get(number).subject, text)
     return uow.mail.get_question(number)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shopfloor.domain.crews import Crew, Merge
+from shopfloor.domain.crews import Crew, CrewStatus, Merge, Phase
 from shopfloor.domain.pagination import fetch_size, parse_number_cursor, to_page
 from shopfloor.domain.principals import WORKER
 from shopfloor.domain.runs import Run, RunState, Wanted, describe_status
@@ -146,12 +146,13 @@ def format_crew(uow: UnitOfWork, crew: Crew) -> Json:
         "wanted": crew.wanted.value,
         "phase": crew.phase.value,
         "driven": driven,
-        "status": _describe_status(crew, driven),
+        "status": _describe_status(status, driven),
         "reason": crew.reason,
         "wantedWorkers": crew.workers,
         "branch": crew.branch,
         "project": crew.project,
         "taskCounts": status.tasks,
+        "questions": [f"mail-{number}" for number in status.questions],
         "iterations": spent["iterations"],
         "tokens": spent["tokens"],
         "cost": spent["cost"],
@@ -174,14 +175,17 @@ def _sum_used(uow: UnitOfWork, crew: Crew, of_crew: list[Run]) -> dict[str, floa
     }
 
 
-def _describe_status(crew: Crew, driven: bool) -> str:
+def _describe_status(status: CrewStatus, driven: bool) -> str:
     """Return the state of a crew in the one word that every page and command shows."""
+    crew = status.crew
     if crew.state is not RunState.ACTIVE:
         return crew.state.value
     if not driven:
         return "interrupted"
     if crew.wanted is not Wanted.GO:
         return {Wanted.PAUSE: "paused", Wanted.STOP: "stopping"}[crew.wanted]
+    if status.waits_for_answer and crew.phase is Phase.WORK:
+        return "waiting"
     return {"plan": "planning", "approval": "waiting", "work": "running"}[crew.phase.value]
 
 
