@@ -60,3 +60,7 @@ def test_query_that_is_only_a_symbol_is_recognized(query: str, symbol: str | Non
 def test_stop_words_are_dropped_unless_there_are_no_other_words():
     assert extract_terms("How does the parserState get reset?") == ["parser", "state", "reset", "parserstate"]
     assert extract_terms("who are you") == ["who", "are", "you"]
+
+
+def test_compound_identifier_is_a_term_beside_its_parts():
+    assert extract_terms("set redirect_slashes") == ["set", "redirect", "slashes", "redirect_slashes"]

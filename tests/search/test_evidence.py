@@ -72,6 +72,19 @@ def test_setting_and_constant_are_found_by_name(tmp_path: Path):
         assert search(shopfloor, "agent_silence_seconds")[0]["path"] == "app/settings.py"
 
 
+def test_name_of_one_common_word_does_not_outweigh_what_a_question_says(tmp_path: Path):
+    files = {
+        "app/types.py": "class _Missing:\n    value = None\n",
+        "app/form.py": "def form(request):\n    return request.body\n",
+        "app/router.py": "def route(path):\n    # A slash at the end is optional.\n    return redirect(path + SLASH)\n",
+    }
+    files |= {
+        f"app/part{n}.py": f"def part{n}(value):\n    # The value may be missing.\n    return value\n" for n in range(5)
+    }
+    with open_floor(make_project(tmp_path, files)) as shopfloor:
+        assert search(shopfloor, "redirect when a trailing slash is missing")[0]["path"] == "app/router.py"
+
+
 def test_word_that_the_code_abbreviates_is_found(tmp_path: Path):
     files = {"auth.py": "def check(user):\n    return user.ok\n", "cart.py": "def add(item):\n    return item\n"}
     with open_floor(make_project(tmp_path, files)) as shopfloor:

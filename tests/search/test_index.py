@@ -61,6 +61,14 @@ def test_file_with_all_words_in_different_functions_is_found_first(both: Shopflo
     assert [each for each in find_ids(both, "heron egret bittern", limit=20) if "whole" in each] == []
 
 
+def test_identifier_that_is_only_used_is_found_before_texts_with_its_parts(both: Shopfloor, project: Path):
+    (project / "src" / "https.py").write_text(
+        "def redirect(url, slashes):\n    # Slashes redirect.\n    return slashes\n"
+    )
+    (project / "src" / "router.py").write_text("def route(path):\n    return path.options.redirect_slashes or path\n")
+    assert find_ids(both, "redirect_slashes") == ["src/router.py#L1-L2", "src/https.py#L1-L3"]
+
+
 @pytest.mark.parametrize(
     "query", ["(((", "';--", "%%%", "___", "   ", '"" ""', "* * *", "\u200b\u200b\u200b", "NEAR(", "^-^"]
 )

@@ -9,6 +9,7 @@ from functools import lru_cache
 _FROM_BOUNDARY = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|[A-Z]+[a-z])\w*")
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+")
 _WORD = re.compile(r"[^\W_]+")
+_SNAKE_CASE = re.compile(r"[^\W_]+(?:_+[^\W_]+)+")
 _SYMBOL = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*(?:\(\))?")
 
 _KEYWORD = re.compile(
@@ -49,6 +50,11 @@ def expand_identifiers(text: str) -> str:
     return f"{text} {' '.join(parts)}" if parts else text
 
 
+def is_phrase(term: str) -> bool:
+    """Return whether a term consists of several words, which the index finds next to each other."""
+    return "_" in term
+
+
 def split_words(text: str) -> list[str]:
     """Return the words of a text in order, identifiers split."""
     return [part for word in _WORD.findall(text) for part in split_identifier(word)]
@@ -62,9 +68,13 @@ def list_distinct_words(text: str) -> str:
 
 
 def extract_terms(query: str) -> list[str]:
-    """Return the terms to search for, each once. Stop words are left out, unless the query has nothing else."""
+    """Return the terms to search for, each once. Stop words are left out, unless the query has nothing else.
+
+    A compound identifier is a term beside its parts: one with underscores is a phrase to the index.
+    """
     whole = [word.lower() for word in _WORD.findall(query)]
-    terms = list(dict.fromkeys([*split_words(query), *whole]))
+    phrases = [name.lower() for name in _SNAKE_CASE.findall(query)]
+    terms = list(dict.fromkeys([*split_words(query), *whole, *phrases]))
     rare = [term for term in terms if term not in STOP_WORDS and len(term) > 1]
     return rare or terms
 

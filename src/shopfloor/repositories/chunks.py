@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from shopfloor.domain import globs
 from shopfloor.domain.index import Hit, Scope, WordMatches
-from shopfloor.domain.tokenizer import list_short_forms
+from shopfloor.domain.tokenizer import is_phrase, list_short_forms
 from shopfloor.store.protocol import Connection
 
 _HIT_COLUMNS = ", ".join(f"c.{name}" for name in Hit._fields)
@@ -38,6 +38,9 @@ MAX_TERMS = 12
 """Terms that are searched for. On the tuning half of docstring → function, fused, MRR@10 is 0.636 with 10 or 14 of them
 and 0.635 with all; the time of the longest questions is halved."""
 
+OTHERS_SHARE = 0.25
+"""The score of the best text with only the parts of an identifier, relative to the last one with the identifier itself."""
+
 COMMON_SHARE = 0.2
 """The share of chunks above which a term is too common to search for. On the same, 0.1 has 0.633, 0.05 has 0.626."""
 
@@ -51,19 +54,25 @@ class Chunks:
         self._root = root
         self._reader = reader
 
-    def by_words(self, terms: Sequence[str], scope: Scope, limit: int) -> WordMatches:
-        """Return the chunks and documents that have most of these words, best first, without overviews of files."""
+    def by_words(self, terms: Sequence[str], scope: Scope, limit: int, literal: str = "") -> WordMatches:
+        """Return the chunks and documents that have most of these words, best first, without overviews of files.
+
+        Those that have `literal`, one of the terms, are before the others.
+        """
         if not terms:
             return WordMatches()
         chunks, counts = self._count_terms(terms)
         known = [term for term in terms if counts[term]]
         searched = _choose_terms(known, counts, chunks)
         # A word that no chunk has may be there in its short form.
-        short = [form for term in terms if not counts[term] for form in list_short_forms(term)]
+        short = [form for term in terms if not counts[term] and not is_phrase(term) for form in list_short_forms(term)]
         words = [*searched, *dict.fromkeys(short)]
         if not words:
             return WordMatches((), counts, chunks)
-        return WordMatches(self._search_words(words, scope, limit, files=False), counts, chunks)
+        hits = self._search_words(words, scope, limit, files=False)
+        if len(words) > 1 and counts.get(literal):
+            hits = _put_first(self._search_words([literal], scope, limit, files=False), hits)[:limit]
+        return WordMatches(hits, counts, chunks)
 
     def files_by_words(
         self, matches: WordMatches, scope: Scope, limit: int, *, embedded: bool
@@ -72,7 +81,9 @@ class Chunks:
 
         `embedded` says whether the files are ranked by embeddings, too.
         """
-        known = sorted((term for term, count in matches.counts.items() if count), key=matches.counts.__getitem__)
+        # The words of a whole file have no order, so that a phrase would be found by chance.
+        words = [term for term, count in matches.counts.items() if count and not is_phrase(term)]
+        known = sorted(words, key=matches.counts.__getitem__)
         score = _FILE_SCORE_BESIDE_EMBEDDINGS if embedded else _SCORE
         return self._search_words(known[:MAX_TERMS], scope, limit, files=True, score=score) if known else []
 
@@ -248,6 +259,16 @@ class Chunks:
             where += " AND " if scope.tests else " AND NOT "
             where += "(c.source = 'code' AND c.type = 'test')"
         return where, params
+
+
+def _put_first(first: Sequence[tuple[Hit, float]], others: Sequence[tuple[Hit, float]]) -> list[tuple[Hit, float]]:
+    """Return both lists as one, with the scores of the others lowered so that they stay far behind the first list."""
+    known = {hit.id for hit, _ in first}
+    highest = max((score for _, score in others), default=0.0)
+    if not first or highest <= 0:
+        return [*first, *others]
+    factor = OTHERS_SHARE * first[-1][1] / highest
+    return [*first, *((hit, score * factor) for hit, score in others if hit.id not in known)]
 
 
 def _choose_terms(terms: Sequence[str], counts: Mapping[str, int], chunks: int) -> Sequence[str]:

@@ -45,11 +45,13 @@ def find_candidates(
     uow: UnitOfWork, files: Files, query: str, scope: Scope, embedding: QueryEmbedding | None
 ) -> SearchCandidates:
     """Collect everything that the ranking looks at, from one snapshot."""
-    by_words, by_file = find_by_words(uow, query, scope, embedded=embedding is not None)
-    by_embedding = [] if embedding is None else find_nearest(uow, scope, embedding)
     symbol = find_symbol(query)
     names = [SYMBOL_SEPARATORS.split(symbol)[-1]] if symbol else find_symbols_in_text(query)
     by_symbol = [hit for name in names for hit in uow.chunks.by_symbol(name, scope, DEFINITIONS_PER_SYMBOL)]
+    # A parameter or an attribute has no definition. What has the identifier itself is better than what has its parts.
+    literal = symbol.lower() if symbol and not by_symbol else ""
+    by_words, by_file = find_by_words(uow, query, scope, embedded=embedding is not None, literal=literal)
+    by_embedding = [] if embedding is None else find_nearest(uow, scope, embedding)
     refs: dict[str, dict[str, None]] = {}
     for hit in (*(hit for hit, _ in (*by_words.hits, *by_file, *by_embedding)), *by_symbol):
         refs.setdefault(hit.source, {})[hit.ref] = None
@@ -70,10 +72,16 @@ def find_candidates(
 
 
 def find_by_words(
-    uow: UnitOfWork, query: str, scope: Scope, *, embedded: bool
+    uow: UnitOfWork, query: str, scope: Scope, *, embedded: bool, literal: str = ""
 ) -> tuple[WordMatches, list[tuple[Hit, float]]]:
-    """Return the chunks and the overviews of files that have words of the query, each list best first."""
-    matches = uow.chunks.by_words(extract_terms(query), scope, CHUNKS_BY_WORDS)
+    """Return the chunks and the overviews of files that have words of the query, each list best first.
+
+    `literal` is an identifier that the query consists of. Where it occurs, chunks that have it are first.
+    """
+    terms = extract_terms(query)
+    matches = uow.chunks.by_words(terms, scope, CHUNKS_BY_WORDS, literal)
+    if len(terms) > 1 and matches.counts.get(literal):
+        return matches, []  # that a whole file has the parts of the identifier says nothing
     return matches, uow.chunks.files_by_words(matches, scope, FILES_BY_WORDS, embedded=embedded)
 
 

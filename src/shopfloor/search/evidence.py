@@ -6,7 +6,7 @@ import math
 import re
 
 from shopfloor.domain.index import Hit
-from shopfloor.domain.tokenizer import extract_terms, list_short_forms, strip_suffix
+from shopfloor.domain.tokenizer import extract_terms, is_phrase, list_short_forms, strip_suffix
 from shopfloor.search.ranking import Candidates
 
 DEFINITION_SCORE = 0.95
@@ -48,7 +48,7 @@ class Evidence:
     @staticmethod
     def _compile(term: str, count: int) -> re.Pattern[str]:
         """Return a pattern of the forms of a word, or of its short forms if the word itself is nowhere."""
-        short = [] if count else list_short_forms(term)
+        short = [] if count or is_phrase(term) else list_short_forms(term)
         return re.compile("|".join([re.escape(strip_suffix(term)), *(rf"\b{re.escape(form)}\b" for form in short)]))
 
     def explain(self, hit: Hit) -> tuple[str, ...]:

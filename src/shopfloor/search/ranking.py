@@ -18,7 +18,14 @@ from shopfloor.domain.chunks import OVERVIEW
 from shopfloor.domain.file_kinds import is_declaration_file, is_low_priority, is_reexport
 from shopfloor.domain.index import Hit, WordMatches
 from shopfloor.domain.times import DAY
-from shopfloor.domain.tokenizer import extract_terms, find_symbol, find_symbols_in_text, share_stem, split_words
+from shopfloor.domain.tokenizer import (
+    extract_terms,
+    find_symbol,
+    find_symbols_in_text,
+    is_phrase,
+    share_stem,
+    split_words,
+)
 
 RECENT_PERIOD = 30 * DAY
 """How long a change or an access counts as recent; it counts less from day to day."""
@@ -191,8 +198,8 @@ class _Ranking:
         share = weights.explanation if EXPLANATION.match(query) else 1.0
         self._near = {hit.id: share * max(0.0, 1.0 - (nearest - cosine) / COSINE_SPAN) for hit, cosine in near}
 
-    def rank_file(self, ref: str, hits: Sequence[Hit]) -> Iterable[Ranked]:
-        """Yield the chunks of a file with their scores."""
+    def rank_file(self, ref: str, hits: Sequence[Hit]) -> list[Ranked]:
+        """Return the chunks of a file with their scores."""
         weights, signals, terms = self._weights, self._signals, self._terms
         file = weights.siblings * self._siblings.get(("code", ref), 0.0)
         file += weights.file_words * self._files.get(ref, 0.0)
@@ -205,8 +212,8 @@ class _Ranking:
                 overview += weights.overview * by_embedding * signals.overview_share
                 scored.append((0.0, hit))
                 continue
-            by_name = by_words * weights.name * terms.match_name(hit.symbol)
-            defines = self._score_definition(hit)
+            by_name = by_words * weights.name * terms.match_name(hit.symbol) if by_words and hit.name else 0.0
+            defines = self._score_definition(hit) if hit.id in self._defining else 0.0
             by_embedding *= weights.embedding * signals.embedded_share
             words, near = max(words, by_words + by_name + defines), max(near, by_embedding)
             scored.append((by_words + by_name + defines + by_embedding, hit))
@@ -218,9 +225,9 @@ class _Ranking:
         file *= self._file_factor(hits[0])
         # The overview is shown when nothing else was found. Ties are in their order in the file.
         shown = [each for each in scored if each[1].kind != OVERVIEW] or scored[:1]
-        shown.sort(key=lambda each: (-each[0], each[1].start_line))
-        for place, (_, hit) in enumerate(shown):
-            yield Ranked(hit, file * weights.repeat**place)
+        if len(shown) > 1:
+            shown.sort(key=lambda each: (-each[0], each[1].start_line))
+        return [Ranked(hit, file * weights.repeat**place) for place, (_, hit) in enumerate(shown)]
 
     def rank_documents(self, hits: Sequence[Hit]) -> Iterable[Ranked]:
         """Yield documents, each ranked by itself."""
@@ -235,8 +242,6 @@ class _Ranking:
             yield Ranked(hit, score * weights.documents.get(hit.source, 1.0) * (weights.outdated if outdated else 1.0))
 
     def _score_definition(self, hit: Hit) -> float:
-        if hit.id not in self._defining:
-            return 0.0
         weights = self._weights
         if not self._asked:
             return weights.mentioned
@@ -260,6 +265,9 @@ class _Ranking:
         return factor * (1.0 + weights.recency * max(0.0, 1.0 - age))
 
 
+_NO_TERMS = frozenset[str]()
+
+
 class QueryTerms:
     """The terms of a query with how rare they are, and which of them a name or a path says."""
 
@@ -267,10 +275,11 @@ class QueryTerms:
         self._rarity = {
             term: math.log(1.0 + (matches.chunks - count + 0.5) / (count + 0.5))
             for term in terms
-            if (count := matches.counts.get(term, 0))
+            if (count := matches.counts.get(term, 0)) and not is_phrase(term)
         }
         self._total = sum(self._rarity.values())
         self._known: dict[str, frozenset[str]] = {}
+        self._known_folders: dict[tuple[str, ...], frozenset[str]] = {}
 
     def match_name(self, name: str) -> float:
         """Return the share of the query that a name says, times the share of the name that the query says."""
@@ -287,8 +296,12 @@ class QueryTerms:
         """
         name, folder = _split_path(path)
         said = [terms for word in name if (terms := self._match(word))]
-        in_name = frozenset[str]().union(*said)
-        in_folder = frozenset[str]().union(*map(self._match, folder)) - in_name
+        in_name = frozenset[str]().union(*said) if said else _NO_TERMS
+        # Many files share a folder.
+        in_folder = self._known_folders.get(folder)
+        if in_folder is None:
+            in_folder = self._known_folders[folder] = frozenset[str]().union(*map(self._match, folder))
+        in_folder -= in_name
         return self._weigh(in_name), self._weigh(in_folder), len(said) / len(name) if name else 0.0
 
     def _weigh(self, terms: frozenset[str]) -> float:
