@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from shopfloor.errors import EmbeddingFailed
-from shopfloor.gateways.embeddings import OpenAI
+from shopfloor.gateways.embeddings import Local, OpenAI
 from tests.gateways.receiver import start_receiver
 
 
@@ -41,3 +44,25 @@ def test_failed_embedding_has_details(status: int, body: bytes, details: str):
 def test_unreachable_endpoint_is_a_failed_embedding():
     with pytest.raises(EmbeddingFailed):
         OpenAI("http://127.0.0.1:9", "", "small").embed(["a"])
+
+
+def test_texts_are_embedded_one_at_a_time_without_padding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    # A batch is padded to its longest text, which took twice the CPU and the memory.
+    shapes: list[tuple[int, ...]] = []
+
+    def run(outputs: list[str], inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        assert outputs == ["vector"]
+        assert inputs["attention_mask"].all()
+        shapes.append(inputs["input_ids"].shape)
+        return [np.full((1, 384), inputs["input_ids"].sum(), dtype=np.float32)]
+
+    tokenizer = SimpleNamespace(
+        no_padding=lambda: None,
+        enable_truncation=lambda length: None,
+        encode=lambda text: SimpleNamespace(ids=[1] * len(text.split())),
+    )
+    monkeypatch.setattr("tokenizers.Tokenizer", SimpleNamespace(from_file=lambda path: tokenizer))
+    monkeypatch.setattr("onnxruntime.InferenceSession", lambda *options, **more: SimpleNamespace(run=run))
+    rows = Local(tmp_path).embed(["one", "a longer text of words"])
+    assert shapes == [(1, 1), (1, 5)]
+    assert rows[:, 0].tolist() == [1.0, 5.0]
