@@ -211,3 +211,18 @@ def test_a_killed_server_does_not_disturb_a_crew(project: CrewProject):
     os.kill(server.pid, signal.SIGTERM)
     server.communicate()
     assert sorted(project.show_file("log.txt").split()) == ["0", "1", "2", "3"]
+
+
+def test_a_crew_without_workers_is_not_started(project: CrewProject):
+    project.write_spec("one: write one.txt 1")
+    refused = project.run_command(*project.build_crew_arguments("good", workers=0))
+    assert (refused.returncode, "A crew needs a worker" in refused.stderr) == (1, True)
+
+
+def test_a_crew_says_that_uncommitted_changes_are_not_part_of_its_work(project: CrewProject):
+    (project.root / ".gitignore").write_text((project.root / ".gitignore").read_text() + "more\n")
+    epic = project.plan_epic("one: write one.txt 1")
+    ended = project.run_crew("good", "--epic", epic, workers=1)
+    assert ended.code == 0, ended.out
+    [warning] = list_events(ended, "warning")
+    assert warning["text"].startswith("uncommitted changes of 1 files are not part of the work, which begins at ")

@@ -56,6 +56,10 @@ def start(
     except (OSError, UnicodeDecodeError) as error:
         raise BadSettings(f"Cannot read the specification {spec}: {error}") from None
     _check_options(settings, options, needs_planner=epic is None)
+    if options.workers == 0:
+        raise BadSettings(
+            "A crew needs a worker", hint="Start with --workers 2, or set `count` in the file of the crew"
+        )
     asyncio.run(worktrees.find_repository(settings.project))
     base = asyncio.run(worktrees.get_head(settings.project))
     with contextlib.closing(Shopfloor(settings, kind="cli")) as shopfloor:
@@ -183,6 +187,9 @@ async def _drive_crew(
         status: CrewStatus = await store.load_status()
         facts = {"epic": f"epic-{crew.epic}", "branch": crew.branch, "workers": crew.workers}
         view.show("crew_started", crew=crew.name, **facts)
+        if crew.fence == 1 and (files := await worktrees.count_uncommitted_files(settings.project)):
+            text = f"uncommitted changes of {files} files are not part of the work, which begins at {crew.base[:12]}"
+            view.show("warning", crew=crew.name, text=text)
         driver = CrewDriver(settings, options, store, trees, status, view)
         sandbox = build_sandbox(settings, options, trees.folder, options.agents)
         with processes.confine(sandbox), _handle_signals(driver):

@@ -278,6 +278,11 @@ async def find_repository(project: Path) -> tuple[Path, str]:
     return Path(top), prefix
 
 
+async def count_uncommitted_files(project: Path) -> int:
+    """Count the tracked files of the project's repository that have uncommitted changes."""
+    return len((await _git(project, "status", "--porcelain", "--untracked-files=no")).splitlines())
+
+
 async def get_head(project: Path) -> str:
     """Return the last commit of the project's current branch."""
     return (await _git(project, "rev-parse", "HEAD")).strip()
