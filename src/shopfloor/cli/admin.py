@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from shopfloor.cli.options import AsJson, call_desk, command, create_app, open_shopfloor
-from shopfloor.cli.output import print_result
+from shopfloor.cli.output import format_count, print_result
 from shopfloor.settings import Settings
 from shopfloor.transports.server import OPERATOR_TOKEN_FILE, write_private
 
@@ -34,8 +34,11 @@ def rotate(
             response = call_desk(shopfloor, "token_rotate_operator")
             path = settings.data / OPERATOR_TOKEN_FILE
             write_private(path, response["token"] + "\n")
-            done = f"{response['revoked']} tokens of the operator are revoked; the new one is in {path}"
+            done = f"Revoked {format_count(response['revoked'], 'operator token')}; the new one is in {path}"
         else:
             response = call_desk(shopfloor, "signing_key_rotate")
-            done = f"{response['revoked']} tokens of users are revoked: shopfloor token issue --user NAME"
+            done = (
+                f"Revoked {format_count(response['revoked'], 'user token')}."
+                " Issue a new one to each user: shopfloor token issue --user NAME"
+            )
     print_result({"rotated": what, "revoked": response["revoked"]}, as_json, done)
