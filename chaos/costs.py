@@ -12,8 +12,8 @@ from pathlib import Path
 import psycopg
 
 from bench import tools, transports
-from bench.subprocesses import Subprocess, cpu_seconds
-from chaos.faults import list_postgres_processes
+from bench.subprocesses import Subprocess
+from chaos.faults import read_postgres_cpu
 from tests.postgres import PostgresServer
 
 CLIENTS = 32
@@ -61,7 +61,7 @@ def _read_database(postgres: PostgresServer, url: str) -> tuple[float, int, int,
     assert log is not None
     assert rows is not None
     assert size is not None
-    return sum(map(cpu_seconds, list_postgres_processes(postgres))), int(log[0]), int(rows[0]), int(size[0])
+    return read_postgres_cpu(postgres), int(log[0]), int(rows[0]), int(size[0])
 
 
 def _measure_waits(server: Subprocess) -> float:

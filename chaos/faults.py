@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from bench.subprocesses import TICKS, cpu_seconds
 from tests.postgres import PostgresServer
 from tests.store.proxy import Proxy
 from tests.transports.server import Server, bearer, request
@@ -73,6 +74,17 @@ def list_postgres_processes(postgres: PostgresServer) -> list[int]:
     """Return the process of the server and those of its connections."""
     children = Path(f"/proc/{postgres.pid}/task/{postgres.pid}/children").read_text().split()
     return [postgres.pid, *map(int, children)]
+
+
+def read_postgres_cpu(postgres: PostgresServer) -> float:
+    """Return the CPU seconds of PostgreSQL so far, with those of connections that have ended."""
+    # Once a connection has ended, its time is in that of the children of the first process.
+    fields = Path(f"/proc/{postgres.pid}/stat").read_text().rpartition(")")[2].split()
+    seconds = (int(fields[13]) + int(fields[14])) / TICKS
+    for pid in list_postgres_processes(postgres):
+        with suppress(FileNotFoundError):  # it has ended since
+            seconds += cpu_seconds(pid)
+    return seconds
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import tools, transports
-from bench.subprocesses import Subprocess, cpu_seconds
-from chaos.faults import list_postgres_processes
+from bench.subprocesses import Subprocess
+from chaos.faults import read_postgres_cpu
 from tests.postgres import PostgresServer
 
 REPLICAS = (1, 2, 4)
@@ -67,7 +67,7 @@ def measure_load(folder: Path, report: Callable[[str], None]) -> list[Load]:
 def _measure(
     postgres: PostgresServer, servers: list[Subprocess], loads: list[Subprocess], clients: int
 ) -> tuple[float, ...]:
-    before = sum(map(cpu_seconds, list_postgres_processes(postgres)))
+    before = read_postgres_cpu(postgres)
     used = loads[: len(servers)]
     for server, load in zip(servers, used, strict=True):
         # The tokens of one replica are known to all.
@@ -77,7 +77,7 @@ def _measure(
     answers = [load.receive() for load in used]
     calls = max(1, sum(answer["calls"] for answer in answers))
     rate = sum(answer["calls"] / answer["seconds"] for answer in answers)
-    database = sum(map(cpu_seconds, list_postgres_processes(postgres))) - before
+    database = read_postgres_cpu(postgres) - before
     server, client = (sum(answer[name] for answer in answers) for name in ("cpu", "own_cpu"))
     return rate, server / calls * 1000, database / calls * 1000, client / calls * 1000
 
