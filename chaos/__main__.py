@@ -1,4 +1,4 @@
-"""`make chaos`: faults, soak and growth in one run, and the report in docs/reliability.md.
+"""`make chaos`: faults, takeover, soak, growth and load in one run, and the report in docs/reliability.md.
 
 `make chaos ARGS="--quick"` takes a few minutes. `--only NAME` runs one scenario and replaces its row in the report.
 """
@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from chaos import growth, load, report, soak
+from chaos import growth, load, report, soak, takeover
 from chaos.scenarios import SCENARIOS
 
-PARTS = ("chaos", "soak", "growth", "load")
+PARTS = ("chaos", "takeover", "soak", "growth", "load")
 
 
 def main() -> int:
@@ -32,6 +32,10 @@ def main() -> int:
         problems = 0
         if "chaos" in given.parts:
             problems += _run_chaos(folder / "chaos", given.quick, given.rounds, None)
+        if "takeover" in given.parts:
+            rounds = given.rounds or (3 if given.quick else takeover.ROUNDS)
+            found = takeover.measure_takeover(folder / "takeover", rounds, _say)
+            report.replace_section("takeover", takeover.format_takeover(found))
         if "soak" in given.parts:
             problems += _run_soak(folder / "soak", given.minutes or (2 if given.quick else 30))
         if "growth" in given.parts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from chaos.takeover import find_leader
 from shopfloor.store import open_store
 from tests.store.support import MIGRATIONS, run_together, wait_until
 
@@ -58,6 +59,17 @@ def test_leader_whose_connection_was_cut_leads_again(store, url):
         )
     wait_until(lambda: not store.try_lead(1))
     wait_until(lambda: store.try_lead(1))
+
+
+def test_leader_is_found_by_the_name_of_its_connection(url):
+    named = open_store(f"{url}?application_name=replica-7", migrations=MIGRATIONS)
+    try:
+        with psycopg.connect(url, autocommit=True) as conn:
+            assert find_leader(conn) is None
+            assert named.try_lead(1)
+            assert find_leader(conn) == "replica-7"
+    finally:
+        named.close()
 
 
 def test_every_process_on_sqlite_leads(sqlite):
