@@ -10,7 +10,7 @@ from pathlib import Path
 
 from chaos.growth import Figures
 from chaos.ledger import Findings
-from chaos.soak import Soak
+from chaos.soak import Soak, compute_median, select_quiet
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 CHART = DOCS / "growth.svg"
@@ -51,22 +51,26 @@ def _format_chaos_row(name: str, rounds: int, found: Findings) -> str:
 
 
 def format_soak(soak: Soak) -> list[str]:
-    """Return a table: the server at five moments."""
+    """Return a table: the server at the end of each fifth of the time, with the median of p99 in it."""
     step = max(1, len(soak.samples) // 5)
     minutes = soak.samples[-1].seconds / 60
     lines = [
         f"{soak.agents} agents, {soak.calls:,} calls in {minutes:.0f} minutes, {soak.failed} failed.",
         f"Integrity: {soak.integrity}.",
         "",
-        "| minute | memory (MB) | file handles | WAL (MB) | p99 (ms) |",
-        "|---|---|---|---|---|",
+        "| minute | memory (MB) | file handles | WAL (MB) | p99 (ms) | p99 in quiet samples (ms) | quiet samples |",
+        "|---|---|---|---|---|---|---|",
     ]
-    lines += [
-        f"| {each.seconds / 60:.1f} | {each.memory_bytes / 1e6:.0f} | {each.open_files} | {each.wal_bytes / 1e6:.1f}"
-        f" | {each.p99_ms:.0f} |"
-        for each in soak.samples[step - 1 :: step]
-    ]
-    return lines
+    for end in range(step, len(soak.samples) + 1, step):
+        part = soak.samples[end - step : end]
+        last, quiet = part[-1], select_quiet(part)
+        lines.append(
+            f"| {last.seconds / 60:.1f} | {last.memory_bytes / 1e6:.0f} | {last.open_files} | {last.wal_bytes / 1e6:.1f}"
+            f" | {compute_median(part, 'p99_ms'):.0f} | {compute_median(quiet, 'p99_ms') if quiet else math.nan:.0f}"
+            f" | {len(quiet)} of {len(part)} |"
+        )
+    problems = soak.list_problems()
+    return [*lines, "", f"Problems: {', '.join(problems)}." if problems else "No problem was found."]
 
 
 def format_growth(figures: Figures) -> list[str]:

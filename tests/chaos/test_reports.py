@@ -8,10 +8,11 @@ from chaos import report
 from chaos.capacity import AGENT_COUNTS, compute_capacity
 from chaos.growth import measure_growth
 from chaos.ledger import Findings
-from chaos.report import DOCS, draw_growth, format_chaos, format_growth
+from chaos.report import DOCS, draw_growth, format_chaos, format_growth, format_soak
 from chaos.scenarios import SCENARIOS
 from chaos.sealing import format_sealing, measure_sealing
-from chaos.soak import run_soak
+from chaos.soak import Sample, Soak, run_soak
+from chaos.takeover import Takeover, format_takeover
 
 
 def test_soak_samples_the_server_and_reports_no_problem(tmp_path):
@@ -20,6 +21,31 @@ def test_soak_samples_the_server_and_reports_no_problem(tmp_path):
     assert soak.failed == 0
     assert soak.integrity == "ok"
     assert max(sample.wal_bytes for sample in soak.samples) < 64 * 1024 * 1024
+
+
+def build_soak(p99: list[float], core_wait: list[float]) -> Soak:
+    samples = [Sample(n * 10.0, 100, 10, 0, 50, *pair) for n, pair in enumerate(zip(p99, core_wait, strict=True), 1)]
+    return Soak(agents=1, integrity="ok", samples=samples)
+
+
+def test_soak_judges_p99_by_the_samples_of_a_quiet_machine():
+    steady, grown = [20.0] * 20, [20.0] * 10 + [90.0] * 10
+    assert build_soak(steady, [0.0] * 20).list_problems() == []
+    assert build_soak(grown, [0.0] * 20).list_problems() == ["p99 grew"]
+    assert build_soak(grown, [0.0] * 10 + [0.8] * 10).list_problems() == [
+        "p99 is unknown: the machine was busy with other work"
+    ]
+    assert build_soak([20.0, 900.0] * 10, [0.0, 0.8] * 10).list_problems() == []
+
+
+def test_soak_report_has_a_row_for_each_fifth():
+    lines = format_soak(build_soak([20.0, 900.0] * 10, [0.0, 0.8] * 10))
+    assert lines[5:10] == [f"| {m} | 0 | 10 | 0.0 | 460 | 20 | 2 of 4 |" for m in ("0.7", "1.3", "2.0", "2.7", "3.3")]
+    assert lines[-1] == "No problem was found."
+
+
+def test_takeover_report_has_the_median_and_the_longest():
+    assert format_takeover([Takeover("kill the leader", [1.0, 3.0, 1.2])])[-1] == "| kill the leader | 3 | 1.2 | 3.0 |"
 
 
 def test_growth_measures_every_call_and_job(tmp_path):
