@@ -14,6 +14,7 @@ from shopfloor.gateways import process_tree
 from shopfloor.usecases import decisions, processes
 from tests.child import start_child
 from tests.operator_access import read_as_operator, write_as_operator
+from tests.rows_read import count_rows_read
 from tests.workbench import PATIENCE
 
 NO_PID = 2**22 + 1
@@ -136,3 +137,32 @@ def test_open_call_is_closed_once_by_concurrent_reapers(open_workbench):
         workspace=first.engine.database.workspace,
     )
     assert [reap(first)[1], reap(second)[1]] == [1, 0]
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_search_for_calls_of_dead_processes_does_not_read_those_of_living_ones(idle):
+    """A server may have 10,000 waiting calls, and looks for dead ones at every heartbeat."""
+    idle.write(lambda uow: processes.register_process(uow, kind="test", url=None))
+    [(living,)] = idle.rows("SELECT id FROM process")
+
+    def open_calls(count):
+        idle.execute(
+            """
+            INSERT INTO decision (workspace, reference, kind, subject, actor, toolset, tool, decision, reasoning,
+              context, process, created_at)
+            WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :count)
+            SELECT workspace, i, 'invocation', 'agent:a', 'agent:a', 'bench', 'wait', '', '', '{}', process.id, 0
+            FROM n, process
+            """,
+            count=count,
+        )
+
+    def count_rows():
+        return count_rows_read(idle.engine.database, lambda: idle.write(decisions.close_left_open))
+
+    open_calls(10)
+    few = count_rows()
+    open_calls(1000)
+    assert count_rows() == few
+    idle.execute("UPDATE decision SET process = :gone WHERE reference = 7", gone=living + 1)
+    assert idle.write(decisions.close_left_open) == 2

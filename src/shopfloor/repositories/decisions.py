@@ -102,16 +102,22 @@ class Decisions(Repository):
 
     def list_left_open(self, limit: int) -> list[Entry]:
         """Return open entries whose process no longer exists."""
-        # Named, because the workspace selects every row of the log: without statistics SQLite takes it for selective,
-        # and this runs at every heartbeat. With a million calls that stopped all writes for 1.8 s.
+        # First the processes that have open entries, each found by one step in `decision_open`: a server may have 10,000
+        # waiting calls, and this runs at every heartbeat. Reading 5,000 entries took 14 ms, with all writes waiting.
+        # The index is named, because the workspace selects every row of the log: without statistics SQLite takes it for
+        # selective. With a million calls that stopped all writes for 1.8 s.
         source = "decision INDEXED BY decision_open" if self._connection.engine == "sqlite" else "decision"
         rows = self._connection.fetch_all(
             f"""
+            WITH RECURSIVE holder (id) AS (
+              SELECT (SELECT min(process) FROM {source} WHERE process IS NOT NULL)
+              UNION ALL
+              SELECT (SELECT min(process) FROM {source} WHERE process > holder.id) FROM holder WHERE holder.id IS NOT NULL
+            )
             SELECT {_COLUMNS} FROM {source}
-            WHERE process IS NOT NULL
+            WHERE process IN (SELECT id FROM holder
+                WHERE NOT EXISTS (SELECT 1 FROM process WHERE process.id = holder.id))
               AND workspace = :workspace
-              AND NOT EXISTS (SELECT 1 FROM process WHERE process.workspace = decision.workspace
-                AND process.id = decision.process)
             ORDER BY id LIMIT :limit
             """,
             workspace=self._workspace,
