@@ -43,8 +43,8 @@ class _RecordingStore:
     def read(self, fn: Callable[[Any], Any]) -> Any:
         return self._store.read(lambda conn: fn(self._wrap(conn)))
 
-    def later(self, fn: Callable[[Any], Any]) -> None:
-        self._store.later(lambda conn: fn(self._wrap(conn)))
+    def later(self, fn: Callable[[Any], Any], is_done: Callable[[Any], bool] | None = None) -> None:
+        self._store.later(lambda conn: fn(self._wrap(conn)), is_done)
 
 
 class _ReplayStore:
@@ -61,7 +61,9 @@ class _ReplayStore:
         return fn(self._conn)
 
     read = write
-    later = write
+
+    def later(self, fn: Callable[[Any], Any], is_done: Callable[[Any], bool] | None = None) -> None:
+        fn(self._conn)
 
 
 class _RecordingConnection:

@@ -328,7 +328,9 @@ class Engine:
         """Close the log row of a call that waited and ended outside the pipeline."""
         if record.open_entry_id is not None and not record.logged:
             record.logged = True
-            self.database.later(lambda uow: write_error(uow, request, record, error, uow.now), SERVER, record.reference)
+            self.database.log_end_later(
+                lambda uow: write_error(uow, request, record, error, uow.now), SERVER, record.reference
+            )
 
     def _at_shutdown(self, suspended: Suspended) -> Suspended:
         """Move the deadline to now once shutdown has begun."""

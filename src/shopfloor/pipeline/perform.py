@@ -155,7 +155,7 @@ class Perform:
             _run_all(snapshot.deferred, uow)
 
         # A read is answered before its rows are durable. They share the next commit, so that a read costs no fsync.
-        self.database.later(write_rows, context.caller, record.reference)
+        self.database.log_end_later(write_rows, context.caller, record.reference)
         record.logged = True
         return value
 
@@ -198,7 +198,7 @@ class Perform:
             if key is not None and not record.replayed and uow.idempotency.claim(key, _digest(context), now) is None:
                 uow.idempotency.store_answer(key, to_json(value).decode())
 
-        self.database.later(write_rows, caller, record.reference)
+        self.database.log_end_later(write_rows, caller, record.reference)
         record.logged = True
         return value
 

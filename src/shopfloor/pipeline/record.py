@@ -56,7 +56,7 @@ def _log_failure(database: Database, call: AuthenticatedRequest, error: Exceptio
         except Unavailable:
             # The invocation of an outside tool is already stored: without an end, it would stay open as long as this
             # process lives. Its rows wait until the store is back.
-            database.later(write_rows, record.caller or call.actor, record.reference)
+            database.log_end_later(write_rows, record.caller or call.actor, record.reference)
         record.logged = True
     # The caller gets the original error. That the log could not be written goes to the operator's log.
     except ShopfloorError as write_error_:

@@ -125,6 +125,19 @@ class Decisions(Repository):
         )
         return [Entry(*row) for row in rows]
 
+    def has_end(self, reference: int) -> bool:
+        """Return whether the call with this reference has its result or error in the log."""
+        row = self._connection.fetch_one(
+            """
+            SELECT 1 FROM decision
+            WHERE workspace = :workspace AND reference = :reference AND kind IN ('result', 'error')
+            LIMIT 1
+            """,
+            workspace=self._workspace,
+            reference=reference,
+        )
+        return row is not None
+
     def set_task(self, reference: int, task: int) -> None:
         """Record which task the call with this reference is about."""
         self._connection.execute(

@@ -221,3 +221,12 @@ class Database:
     def later(self, fn: Callable[[UnitOfWork], object], actor: Principal, reference: int = 0) -> None:
         """Queue `fn` for one of the next commits without waiting for it."""
         self.store.later(lambda connection: fn(UnitOfWork(self, connection, actor, self.clock(), reference)))
+
+    def log_end_later(self, fn: Callable[[UnitOfWork], object], actor: Principal, reference: int) -> None:
+        """Queue `fn`, which writes the end of a call to the log, for one of the next commits."""
+        self.store.later(
+            lambda connection: fn(UnitOfWork(self, connection, actor, self.clock(), reference)),
+            lambda connection: UnitOfWork(self, connection, actor, self.clock(), reference).decisions.has_end(
+                reference
+            ),
+        )

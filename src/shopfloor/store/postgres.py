@@ -185,8 +185,8 @@ class PostgresStore:
             return cooperative.run_on(self._readers, lambda: self._persist(fn, READ))
         return self._persist(fn, READ)
 
-    def later(self, fn: Callable[[Connection], Any]) -> None:
-        self._queue.defer(_DeferredWrite(fn))
+    def later(self, fn: Callable[[Connection], Any], is_done: Callable[[Connection], bool] | None = None) -> None:
+        self._queue.defer(_DeferredWrite(fn, is_done))
 
     def flush(self) -> None:
         # A stop flushes once, and must not miss a server that came back since the watchdog looked.
@@ -381,10 +381,11 @@ class _DeferredWrite:
     It could otherwise only be dropped: a call that was answered would have no result in the log.
     """
 
-    __slots__ = ("_fn", "_transaction", "_unknown")
+    __slots__ = ("_fn", "_is_done", "_transaction", "_unknown")
 
-    def __init__(self, fn: Callable[[Connection], Any]) -> None:
+    def __init__(self, fn: Callable[[Connection], Any], is_done: Callable[[Connection], bool] | None = None) -> None:
         self._fn = fn
+        self._is_done = is_done
         self._transaction = ""
         self._unknown: str | None = None
 
@@ -397,16 +398,24 @@ class _DeferredWrite:
         assert isinstance(connection, PostgresConnection)
         self._transaction = connection.load_transaction_id()
         if self._unknown is not None:
-            # PostgreSQL knows of each transaction how it ended, also after a crash.
-            row = connection.fetch_one("SELECT pg_xact_status(CAST(:id AS xid8))", id=self._unknown)
-            assert row is not None
-            (status,) = row
-            if status == "committed":
+            if self._has_taken_effect(connection, self._unknown):
                 return None
-            if status == "in progress":
-                raise StoreUnreachable("The transaction of a lost connection has not ended.")
             self._unknown = None
         return self._fn(connection)
+
+    def _has_taken_effect(self, connection: PostgresConnection, transaction: str) -> bool:
+        # After a crash or a failover, ids that did not reach the disk or the standby are given out again. Those that
+        # have not been given out yet are an error for PostgreSQL.
+        if int(transaction) >= int(self._transaction):
+            return False
+        row = connection.fetch_one("SELECT pg_xact_status(CAST(:id AS xid8))", id=transaction)
+        assert row is not None
+        (status,) = row
+        if status == "in progress":
+            raise StoreUnreachable("The transaction of a lost connection has not ended.")
+        # Committed, but perhaps as the id of another transaction: in a failover, an answered call had no result in the
+        # log for that reason.
+        return status == "committed" and (self._is_done is None or self._is_done(connection))
 
 
 def _expect_outcome(job: Job) -> bool:

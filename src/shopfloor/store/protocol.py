@@ -82,8 +82,12 @@ class Store(Protocol):
     def read(self, fn: Callable[[Connection], T]) -> T:
         """Run `fn` on one consistent snapshot and return its result."""
 
-    def later(self, fn: Callable[[Connection], Any]) -> None:
-        """Queue `fn` for a following commit; block only while 10,000 are queued."""
+    def later(self, fn: Callable[[Connection], Any], is_done: Callable[[Connection], bool] | None = None) -> None:
+        """Queue `fn` for a following commit; block only while 10,000 are queued.
+
+        `is_done` looks at the rows and returns whether `fn` has taken effect. It is asked when the outcome of a commit
+        is unknown.
+        """
 
     def flush(self) -> None:
         """Return once everything given to `later` before is durable."""

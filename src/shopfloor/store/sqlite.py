@@ -111,7 +111,8 @@ class SqliteStore:
             raise
         return result
 
-    def later(self, fn: Callable[[Connection], Any]) -> None:
+    def later(self, fn: Callable[[Connection], Any], is_done: Callable[[Connection], bool] | None = None) -> None:
+        # SQLite knows the outcome of every commit.
         self._queue.defer(fn)
 
     def flush(self) -> None:
