@@ -69,7 +69,7 @@ def test_row_of_an_outside_tool_is_open_while_it_runs(shopfloor):
 
 @pytest.mark.parametrize("tool", ["fetch", "look"])
 def test_end_of_a_call_that_is_logged_later_can_be_found_in_the_log(shopfloor, monkeypatch, tool):
-    """The store asks for it when the outcome of its commit is unknown."""
+    # The store asks for it when the outcome of its commit is unknown.
     store, queued = shopfloor.engine.database.store, []
     monkeypatch.setattr(store, "later", lambda fn, is_done=None: queued.append((fn, is_done)))
     shopfloor.call("bench", tool, {"text": "x"})

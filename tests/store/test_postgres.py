@@ -205,7 +205,7 @@ def test_deferred_write_whose_commit_is_lost_takes_effect_once(proxy, through_pr
 
 @pytest.mark.parametrize("ahead", [0, 1_000_000], ids=["given out again", "not given out yet"])
 def test_deferred_write_does_not_take_the_transaction_of_another_for_its_own(store, ahead):
-    """After a crash or a failover, ids of transactions that were lost are given out again."""
+    # After a crash or a failover, ids of transactions that were lost are given out again.
     of_another = store.write(lambda conn: conn.load_transaction_id())
     write = module._DeferredWrite(insert_thing("once"), lambda conn: conn.fetch_one("SELECT 1 FROM thing") is not None)
     write._unknown = str(int(of_another) + ahead)

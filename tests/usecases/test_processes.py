@@ -141,7 +141,7 @@ def test_open_call_is_closed_once_by_concurrent_reapers(open_workbench):
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_search_for_calls_of_dead_processes_does_not_read_those_of_living_ones(idle):
-    """A server may have 10,000 waiting calls, and looks for dead ones at every heartbeat."""
+    # A server may have 10,000 waiting calls, and looks for dead ones at every heartbeat.
     idle.write(lambda uow: processes.register_process(uow, kind="test", url=None))
     [(living,)] = idle.rows("SELECT id FROM process")
 
