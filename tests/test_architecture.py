@@ -203,6 +203,7 @@ SAFE_IN_SQL: dict[str, dict[str, str]] = {
     "repositories/decisions.py": {
         "' AND '.join(filters)": "comparisons of columns with parameters, built from constants",
         "', '.join((str(int(id)) for id in ids))": "numbers, made by int()",
+        "', '.join((str(int(reference)) for reference in references))": "numbers, made by int()",
         "', '.join((f'(:{name})' for name in wanted))": "numbered parameters",
         "condition": "the condition that an index serves, one of several constants",
         "source": "the table, on SQLite with the name of an index",

@@ -61,13 +61,20 @@ def test_repeated_polling_is_one_row(populated: Desk, operator: Page) -> None:
 
 
 def test_an_error_of_a_polling_tool_is_not_folded() -> None:
-    call = {"agent": "agent:a", "tool": "mcp__mail__wait", "outcome": "ok"}
+    call = {"agent": "agent:a", "tool": "mcp__mail__wait", "outcome": "ok", "reference": "ref-1"}
     rows = fold_polling([call, call, {**call, "outcome": "TRANSIENT_ERROR"}, {**call, "agent": "agent:b"}])
     assert [(row["agent"], row["outcome"], row.get("polls")) for row in rows] == [
         ("agent:a", "ok", 2),
         ("agent:a", "TRANSIENT_ERROR", None),
         ("agent:b", "ok", 1),
     ]
+
+
+def test_a_decision_and_the_call_that_logged_it_are_one_row() -> None:
+    call = {"agent": "agent:a", "tool": "mcp__system__log_decision", "outcome": "ok", "reference": "ref-1"}
+    decision = {**call, "outcome": "decision"}
+    other = {**call, "reference": "ref-2"}
+    assert fold_polling([call, decision, other]) == [decision, other]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Browser, Page, expect
 
-from shopfloor.web.views.home import MAX_RUNS, select_runs
+from shopfloor.web.views.home import MAX_NEEDS, MAX_RUNS, select_runs
 from tests.web.desk_support import Desk, open_desk_context
 
 
@@ -21,6 +21,17 @@ def test_what_needs_a_person_is_answered_on_the_page(populated: Desk, operator: 
     expect(needs).to_have_count(1)
     operator.get_by_role("button", name="Undo").click()
     expect(needs).to_have_count(2)
+
+
+def test_a_question_comes_before_newer_mail_and_the_rest_is_counted(populated: Desk, operator: Page) -> None:
+    populated.call_as("builder", "mcp__mail__ask", subject="Which provider first?", body="x", options=["cheap", "fast"])
+    for number in range(MAX_NEEDS):
+        populated.call_as("builder", "mcp__mail__send", toHuman=True, subject=f"News {number}", body="x")
+    populated.open_page(operator, "/home")
+    expect(operator.locator(".need", has_text="Which provider first?")).to_have_count(1)
+    expect(operator.locator(".need")).to_have_count(MAX_NEEDS)
+    # Three that were there before, the question and the news.
+    expect(operator.get_by_role("link", name=f"{3 + 1 + MAX_NEEDS - MAX_NEEDS} more in the inbox")).to_be_visible()
 
 
 def test_agents_show_their_task_and_the_last_thing_they_said(populated: Desk, operator: Page) -> None:

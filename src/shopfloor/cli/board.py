@@ -9,7 +9,15 @@ import typer
 from shopfloor.cli.epics import format_progress
 from shopfloor.cli.ids import parse_id
 from shopfloor.cli.options import AsJson, Follow, call_desk, command, create_app, open_shopfloor, poll_changes
-from shopfloor.cli.output import format_table, paint, paint_state, print_result, shorten_line, to_printable
+from shopfloor.cli.output import (
+    format_iterations,
+    format_table,
+    paint,
+    paint_state,
+    print_result,
+    shorten_line,
+    to_printable,
+)
 from shopfloor.cli.tasks import format_state, format_task
 from shopfloor.errors import InvalidInput, NotFound
 from shopfloor.settings import Settings
@@ -115,7 +123,7 @@ def _format_boards(seen: dict[str, Any]) -> str:
         for epic in seen["epics"]
     ]  # fmt: skip
     rows += [
-        {"board": run["run"], "title": "run", "state": run["status"], "done": f"iteration {run['iteration']}"}
+        {"board": run["run"], "title": "run", "state": run["status"], "done": f"{format_iterations(run)} iterations"}
         for run in seen["runs"]
     ]
     return format_table(rows, "There is no board yet: shopfloor epic add TITLE")

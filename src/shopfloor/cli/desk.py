@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shopfloor.cli.epics import format_progress
 from shopfloor.cli.options import (
     POLL_SECONDS,
     AsJson,
@@ -25,6 +26,7 @@ from shopfloor.cli.output import (
     format_age,
     format_count,
     format_duration,
+    format_iterations,
     format_table,
     paint,
     paint_state,
@@ -53,7 +55,7 @@ app = create_app()
 
 @command(app, "status", read_only=True)
 def show_status(settings: Settings, as_json: AsJson = False, follow: Follow = False) -> None:
-    """Show agents, runs and what waits for a person, problems first."""
+    """Show agents, runs, crews and what waits for a person, problems first."""
     with open_shopfloor(settings) as shopfloor:
         for seen in poll_changes(follow, lambda: call_desk(shopfloor, "floor_overview")):
             print_result(seen, as_json, _format_status(seen))
@@ -239,10 +241,21 @@ def _format_status(seen: dict[str, Any]) -> str:
             {
                 "run": run["run"],
                 "state": run["status"],
-                "iteration": run["iteration"],
+                "iterations": format_iterations(run),
                 "elapsed": format_duration(run["elapsed"]),
             }
             for run in seen["runs"]
+        ]
+        lines += ["", format_table(rows, "", optional=("elapsed",))]
+    if seen["crews"]:
+        rows = [
+            {
+                "crew": crew["crew"],
+                "state": crew["status"],
+                "tasks": format_progress(crew["taskCounts"]),
+                "elapsed": format_duration(crew["elapsed"]),
+            }
+            for crew in seen["crews"]
         ]
         lines += ["", format_table(rows, "", optional=("elapsed",))]
     if seen["deadLetters"]:

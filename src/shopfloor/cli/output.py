@@ -219,6 +219,12 @@ def format_age(moment: str | None, now: datetime | None = None) -> str:
     return f"{format_duration(size)} ago" if seconds > 0 else f"in {format_duration(size)}"
 
 
+def format_iterations(run: dict[str, Any]) -> str:
+    """Return how many iterations a run has begun, and of how many: 4 of 50. The first one is number 0."""
+    begun = run["iteration"] + 1
+    return f"{begun} of {run['iterations']}" if run["iterations"] else str(begun)
+
+
 def format_duration(seconds: float) -> str:
     """Return a duration in its largest unit, such as `40 s`, `3 min`, `2 h` or `5 d`."""
     for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):

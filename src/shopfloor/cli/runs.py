@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from shopfloor.cli.options import AsJson, call_desk, command, create_app, default_command, open_shopfloor
-from shopfloor.cli.output import format_first_line, format_table, print_result
+from shopfloor.cli.output import format_first_line, format_iterations, format_table, print_result
 from shopfloor.cli.transcripts import follow_transcript, print_transcript
 from shopfloor.errors import InvalidInput
 from shopfloor.runner.options import parse_command
@@ -22,10 +22,14 @@ Name = Annotated[str, typer.Argument(help="Name of the run.")]
 
 
 @default_command(runs)
-def list_runs(settings: Settings, as_json: AsJson = False) -> None:
+def list_runs(
+    settings: Settings,
+    everything: Annotated[bool, typer.Option("--all", help="Include the runs of crews.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """List the runs, latest first, and their requests."""
     with open_shopfloor(settings) as shopfloor:
-        latest = call_desk(shopfloor, "run_list", limit=MAX_RUNS)["runs"]
+        latest = call_desk(shopfloor, "run_list", limit=MAX_RUNS, includeCrews=everything)["runs"]
         requests = call_desk(shopfloor, "inbox_list", limit=1)["requests"]
     rows = [
         {
@@ -48,8 +52,19 @@ def list_runs(settings: Settings, as_json: AsJson = False) -> None:
         }
         for request in requests
     ]
-    optional = ("reason", "tasks", "cost", "tokens", "iteration")
-    shown = [row | {"tokens": row["tokens"] or None, "cost": row["cost"] or None} for row in rows]
+    optional = ("reason", "tasks", "cost", "tokens", "iterations")
+    shown = [
+        {
+            "run": row["run"],
+            "state": row["state"],
+            "iterations": format_iterations(run),
+            "tasks": row["tasks"] if run["tasks"]["total"] else None,
+            "tokens": row["tokens"] or None,
+            "cost": row["cost"] or None,
+            "reason": row["reason"],
+        }
+        for row, run in zip(rows, latest, strict=True)
+    ]
     text = format_table(
         shown, "No runs yet. Start one: shopfloor run --spec SPEC.md --agent 'opencode acp'", optional=optional
     )

@@ -14,7 +14,15 @@ from textual.screen import ModalScreen
 from textual.suggester import SuggestFromList
 from textual.widgets import DataTable, Header, Input, Static
 
-from shopfloor.cli.output import STYLE_BY_STATE, format_age, format_duration, measure, shorten, to_printable
+from shopfloor.cli.output import (
+    STYLE_BY_STATE,
+    format_age,
+    format_duration,
+    format_iterations,
+    measure,
+    shorten,
+    to_printable,
+)
 from shopfloor.errors import ShopfloorError
 
 Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -26,7 +34,7 @@ PANES: dict[str, tuple[str, ...]] = {
     "inbox": ("from", "kind", "subject"),
     "tasks": ("task", "state", "assignee", "title"),
     "agents": ("agent", "state", "works on"),
-    "runs": ("run", "state", "iteration", "elapsed"),
+    "runs": ("run", "state", "iterations", "elapsed"),
     "crews": ("crew", "state", "tasks", "workers", "elapsed"),
 }
 """The tables by name, with their columns. The last column takes the space that the others leave."""
@@ -549,8 +557,7 @@ def _describe_agent(agent: Item) -> tuple[str, ...]:
 
 
 def _describe_run(run: Item) -> tuple[str, ...]:
-    iteration = f"{run['iteration']} of {run['iterations']}" if run["iterations"] else str(run["iteration"])
-    return to_printable(run["run"]), run["status"], iteration, format_duration(run["elapsed"])
+    return to_printable(run["run"]), run["status"], format_iterations(run), format_duration(run["elapsed"])
 
 
 def _describe_crew(crew: Item) -> tuple[str, ...]:

@@ -375,6 +375,20 @@ class Decisions(Repository):
         )
         return [Entry(*row) for row in rows]
 
+    def find_inputs(self, references: Sequence[int]) -> dict[int, str]:
+        """Return the input of each of these calls as JSON, by reference."""
+        if not references:
+            return {}
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT reference, context FROM decision
+            WHERE workspace = :workspace AND kind = 'invocation'
+              AND reference IN ({", ".join(str(int(reference)) for reference in references)})
+            """,
+            workspace=self._workspace,
+        )
+        return dict(rows)
+
     def find_stack(self, id: int) -> str | None:
         """Return the stack trace of an error row, for people only."""
         row = self._connection.fetch_one(

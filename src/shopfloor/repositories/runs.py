@@ -116,17 +116,18 @@ class Runs(Repository):
         )
         return [_run(row) for row in rows]
 
-    def list_page(self, limit: int, before: int | None = None) -> list[Run]:
-        """Return runs, the latest first."""
+    def list_page(self, limit: int, before: int | None = None, *, with_crews: bool = True) -> list[Run]:
+        """Return runs, the latest first, with or without those of crews."""
         rows = self._connection.fetch_all(
             f"""
             SELECT {_RUN} FROM run
-            WHERE workspace = :workspace AND created_at < :before
+            WHERE workspace = :workspace AND created_at < :before AND (:with_crews = 1 OR crew IS NULL)
             ORDER BY created_at DESC, name LIMIT :limit
             """,
             workspace=self._workspace,
             limit=limit,
             before=_BEYOND if before is None else before,
+            with_crews=int(with_crews),
         )
         return [_run(row) for row in rows]
 

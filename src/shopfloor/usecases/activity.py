@@ -129,11 +129,24 @@ class _Writer:
     def write_discovery(self, event: StoredEvent, data: dict[str, Any]) -> Sentence:
         return Sentence(event, _short(data["by"]), "recorded a discovery", id=data["discoveryId"])
 
-    def write_run_start(self, event: StoredEvent, data: dict[str, Any]) -> Sentence:
-        return Sentence(event, data["run"], "started", "run", data["run"])
+    def write_run_start(self, event: StoredEvent, data: dict[str, Any]) -> Sentence | None:
+        return None if self._is_of_crew(data["run"]) else Sentence(event, data["run"], "started", "run", data["run"])
 
-    def write_run_end(self, event: StoredEvent, data: dict[str, Any]) -> Sentence:
+    def write_run_end(self, event: StoredEvent, data: dict[str, Any]) -> Sentence | None:
+        if self._is_of_crew(data["run"]):
+            return None
         return Sentence(event, data["run"], f"ended: {data['state']}", "run", data["run"])
+
+    def _is_of_crew(self, name: str) -> bool:
+        """Return whether a run is one of a crew. What its agents do with their tasks says more."""
+        run = self._uow.runs.find(name)
+        return run is not None and run.crew is not None
+
+    def write_crew_start(self, event: StoredEvent, data: dict[str, Any]) -> Sentence:
+        return Sentence(event, data["crew"], "started", id=data["crew"])
+
+    def write_crew_end(self, event: StoredEvent, data: dict[str, Any]) -> Sentence:
+        return Sentence(event, data["crew"], f"ended: {data['state']}", id=data["crew"])
 
     def write_run_question(self, event: StoredEvent, data: dict[str, Any]) -> Sentence | None:
         try:
@@ -156,6 +169,8 @@ _WRITERS: dict[str, Callable[[_Writer, StoredEvent, dict[str, Any]], Sentence | 
     "discovery.recorded": _Writer.write_discovery,
     "run.started": _Writer.write_run_start,
     "run.ended": _Writer.write_run_end,
+    "crew.started": _Writer.write_crew_start,
+    "crew.ended": _Writer.write_crew_end,
     "run.asked": _Writer.write_run_question,
 }
 

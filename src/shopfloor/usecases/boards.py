@@ -155,18 +155,14 @@ def get_task_details(uow: UnitOfWork, kind: BoardKind, name: str, number: int) -
     task = tasks_here.get(number, deleted=True)
     # The log knows task numbers of epics only. A run's task of the same number is another task.
     history, _ = uow.decisions.search(LogFilter(task=number, desk=True), MAX_HISTORY_ROWS)
+    inputs = uow.decisions.find_inputs([entry.reference for entry in history] if kind is BoardKind.EPIC else [])
     return TaskDetails(
         task=task,
         blockers=_load_tasks(tasks_here, tasks_here.list_blockers(number)[:MAX_NEIGHBOURS]),
         dependents=_load_tasks(tasks_here, tasks_here.list_dependents(number, MAX_NEIGHBOURS)),
         comments=tasks_here.list_comments(number, MAX_COMMENTS),
         history=history if kind is BoardKind.EPIC else [],
-        inputs={
-            row.reference: parse_context(row.context)
-            for entry in (history if kind is BoardKind.EPIC else [])
-            for row in uow.decisions.list_call(entry.reference)
-            if row.kind == "invocation"
-        },
+        inputs={reference: parse_context(text) for reference, text in inputs.items()},
         moves=list_moves(uow, task),
     )
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shopfloor.domain.crews import Crew
 from shopfloor.domain.decisions import Entry, LogFilter
 from shopfloor.domain.events import StoredEvent
 from shopfloor.domain.mail import HUMAN, agent_participant
@@ -25,6 +26,7 @@ MAX_DECISIONS = 200
 # Agents whose last statement is looked up; the page shows fewer.
 MAX_STATEMENTS = 30
 MAX_RUNS = 20
+MAX_CREWS = 5
 MAX_ESCALATIONS = 5
 MAX_RECENT_CALLS = 10_000
 RECENT_PERIOD = 5 * MINUTE
@@ -64,6 +66,7 @@ class Overview:
     more_agents: bool
     counts: dict[str, int]
     runs: list[Run]
+    crews: list[Crew]
     waiting: int
     dead_letters: int
     escalations: list[Escalation]
@@ -84,16 +87,23 @@ def get_overview(uow: UnitOfWork) -> Overview:
     agent_statuses.sort(key=lambda status: (STATES.index(status.state), -status.agent.last_active_at))
     counts = Counter(status.state for status in agent_statuses)
     _, dead = uow.outbox.count_backlog()
+    # A crew has a run for each task and each review. It is shown as one thing.
     runs = [
         run
-        for run in uow.runs.list_page(MAX_RUNS)
+        for run in uow.runs.list_page(MAX_RUNS, with_crews=False)
         if run.state is RunState.ACTIVE or uow.now - (run.ended_at or run.updated_at) < HOUR
+    ]
+    crews = [
+        crew
+        for crew in uow.crews.list_page(MAX_CREWS)
+        if crew.state is RunState.ACTIVE or uow.now - (crew.ended_at or crew.updated_at) < HOUR
     ]
     return Overview(
         agent_statuses=agent_statuses,
         more_agents=len(agents) > MAX_AGENTS,
         counts={state: counts[state] for state in STATES},
         runs=runs,
+        crews=crews,
         waiting=count_waiting(uow),
         dead_letters=dead,
         escalations=[each for each in uow.escalations.list_page(MAX_ESCALATIONS) if uow.now - each.last_at < HOUR],

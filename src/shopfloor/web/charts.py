@@ -24,10 +24,11 @@ Point = tuple[int, int]
 def draw_bars(
     values: Sequence[tuple[str, float, float]], *, label: str, height: int = 96, noun: str = "call"
 ) -> Markup:
-    """Draw one bar for each (name, value, part that failed)."""
+    """Draw one bar for each (name, value, part that failed), with the ends of the axis and the highest value below."""
     top = max((value for _, value, _ in values), default=0) or 1
     width = _BAR_STEP * max(len(values), 1)
-    svg = [_open_svg(width, height + 1, label, "chart bars", "none")]
+    # The picture is stretched to the width of the page. Text would be stretched with it, so it stays outside.
+    svg = ['<div class="minutes">', _open_svg(width, height + 1, label, "chart bars", "none")]
     svg.append(f'<line class="axis" x1="0" y1="{height}.5" x2="{width}" y2="{height}.5"/>')
     for index, (name, value, failed) in enumerate(values):
         x = index * _BAR_STEP
@@ -41,7 +42,10 @@ def draw_bars(
                     f'<rect class="{kind}" x="{x + 1}" y="{height - size:g}" width="8" height="{size:g}" rx="1"/>'
                 )
         svg.append("</g>")
-    svg.append("</svg>")
+    svg.append(
+        '</svg><p class="axis-labels"><span>1 h ago</span>'
+        f"<span>at most {_count(top, noun)} per minute</span><span>now</span></p></div>"
+    )
     return Markup("".join(svg))  # nosec B704 # names are escaped above, the rest are numbers
 
 

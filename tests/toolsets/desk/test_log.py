@@ -180,3 +180,17 @@ def test_search_without_matches_ends_and_returns_where_it_stopped(desk: Desk) ->
         if cursor is None:
             break
     assert pages == 3
+
+
+def test_summary_of_a_call_whose_response_says_nothing_is_taken_from_its_input(desk: Desk) -> None:
+    desk.shopfloor.settings.project.joinpath("cart.py").write_text("total = 1\n")
+    desk.shopfloor.answer("context", "read_file", {"path": "cart.py"}, "builder")
+    task = desk("task_create", title="Sum the cart", assignee="builder")["id"]
+    desk.call_as_agent("builder", "mcp__task__add_comment", taskId=task, body="In  integer\ncents")
+    _log_decision(desk, "lead", "Use integers")
+    desk.flush_log()
+    assert desk("log_search", outcome="decision")["calls"][0]["summary"] == "Use integers"
+    summaries = {call["tool"]: call["summary"] for call in desk("log_search")["calls"]}
+    assert summaries["read_file"] == "cart.py"
+    assert summaries["mcp__task__add_comment"] == "In integer cents"
+    assert desk("agent_show", name="builder")["calls"][0]["summary"] == "In integer cents"

@@ -6,6 +6,7 @@ import pytest
 
 from shopfloor.domain.runs import RunState
 from shopfloor.domain.times import SECOND
+from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases import runs
 from tests.toolsets.desk.conftest import Desk
 
@@ -78,3 +79,20 @@ def test_elapsed_stops_when_no_process_drives_the_run(driven_run: Desk) -> None:
     before = read_elapsed()
     driven_run.shopfloor.pass_time(10 * SECOND)
     assert read_elapsed() == before + 10
+
+
+def test_runs_of_crews_are_listed_only_if_asked_for(driven_run: Desk) -> None:
+    def add_run_of_crew(uow: UnitOfWork) -> None:
+        uow.runs.add("shop.task-1", spec="s", project=".", options="{}", now=uow.now, crew="shop", worker="worker-1")
+
+    driven_run.shopfloor.write(add_run_of_crew)
+
+    def list_names(**given: bool) -> list[str]:
+        return [run["run"] for run in driven_run("run_list", **given)["runs"]]
+
+    assert list_names() == ["night"]
+    assert list_names(includeCrews=True) == ["shop.task-1", "night"]
+    driven_run.shopfloor.write(lambda uow: [runs.drive_run(uow, name, "{}") for name in ("night", "shop.task-1")])
+    seen = driven_run("floor_overview")
+    assert [run["run"] for run in seen["runs"]] == ["night"]
+    assert [each["who"] for each in seen["activity"] if each["did"] == "started"] == ["night"]

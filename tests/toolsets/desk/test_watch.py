@@ -96,7 +96,7 @@ async def test_watch_shows_agents_inbox_and_runs(shopfloor: Shopfloor) -> None:
     async with app.run_test(size=(120, 32)) as pilot:
         await _wait_for_workers(pilot)
         assert [row[0] for row in _read_rows(app, "agents")] == ["builder", "tester"]
-        assert _read_rows(app, "runs")[0][:3] == ["night", "running", "0 of 5"]
+        assert _read_rows(app, "runs")[0][:3] == ["night", "running", "1 of 5"]
         assert _read_rows(app, "inbox") == [
             ["night", "permission", "May I run make?"],
             ["builder", "question", "Which?"],

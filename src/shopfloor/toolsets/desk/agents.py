@@ -13,7 +13,7 @@ from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.toolkit import Cursor, Json, Limit
 from shopfloor.toolsets.desk.boards import format_task
 from shopfloor.toolsets.desk.contract import toolset
-from shopfloor.toolsets.desk.log import format_entry
+from shopfloor.toolsets.desk.log import format_entries
 from shopfloor.toolsets.desk.overview import format_agent_status
 from shopfloor.toolsets.desk.tokens import format_token
 from shopfloor.toolsets.desk.work import format_usage
@@ -56,7 +56,7 @@ def show_agent(uow: UnitOfWork, name: Name) -> Json:
         "agent": format_agent(found.status.agent, uow.now),
         "status": format_agent_status(found.status),
         "tasks": [format_task(task) for task in found.tasks],
-        "calls": [format_entry(call) for call in found.calls],
+        "calls": format_entries(uow, found.calls),
         "sent": [
             {"id": f"mail-{mail.id}", "subject": mail.subject, "body": mail.body[:MAX_EXCERPT_CHARACTERS],
              "at": format_iso(mail.created_at)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -21,6 +22,10 @@ MAX_SUMMARY_CHARACTERS = 240
 SUMMARY_FIELDS = (
     *("id", "taskId", "mailId", "epicId", "title", "subject", "state", "status", "answer", "message", "path"),
 )
+# What a call was about, in its input, where its response does not say it.
+INPUT_FIELDS = ("path", "query", "pattern", "body", "message", "name")
+# Summaries of responses that say nothing of what a call was about.
+_BARE_SUMMARIES = ("ok", "nothing")
 # Size at which a page ends before its limit.
 MAX_RESPONSE_BYTES = 90_000
 
@@ -70,8 +75,7 @@ def search_log(
     entries, further = uow.decisions.search(sought, limit or DEFAULT_PAGE_ROWS, parse_number_cursor("calls", cursor))
     items: list[Json] = []
     size = 0
-    for entry in entries:
-        item = format_full_entry(entry) if full else format_entry(entry)
+    for item in format_entries(uow, entries, full=full):
         size += len(to_json(item))
         if items and size > MAX_RESPONSE_BYTES:
             # The page ends early, so the next one starts after the last row that is on this one.
@@ -164,6 +168,19 @@ def format_entry(entry: Entry) -> Json:
     }
 
 
+def format_entries(uow: UnitOfWork, entries: Sequence[Entry], *, full: bool = False) -> list[Json]:
+    """Return rows as timelines show them. A summary that the response leaves empty is taken from the input."""
+    items = [format_full_entry(entry) if full else format_entry(entry) for entry in entries]
+    bare = {
+        entry.reference: item
+        for entry, item in zip(entries, items, strict=True)
+        if entry.kind == "result" and item["summary"] in _BARE_SUMMARIES
+    }
+    for reference, text in uow.decisions.find_inputs(list(bare)).items():
+        bare[reference]["summary"] = _summarize_input(text) or bare[reference]["summary"]
+    return items
+
+
 def format_full_entry(entry: Entry) -> Json:
     """Return a row with everything that is stored, except the stack."""
     return {
@@ -201,6 +218,15 @@ def _summarize_response(response: Any) -> str:
         # What a list call returns; of one thing, its parts are not worth counting.
         parts = [_count(value, name) for name, value in data.items() if isinstance(value, list)]
     return " · ".join(dict.fromkeys(parts)) or ("nothing" if not any(data.values()) else "ok")
+
+
+def _summarize_input(text: str) -> str:
+    """Return what a call was about: the file that it read, the words that it searched for, or the text that it wrote."""
+    given = parse_context(text)
+    if not isinstance(given, dict):
+        return ""
+    about = next((given[name] for name in INPUT_FIELDS if isinstance(given.get(name), str) and given[name]), "")
+    return " ".join(about.split())[:MAX_SUMMARY_CHARACTERS]
 
 
 def _count(items: list[Any], name: str) -> str:

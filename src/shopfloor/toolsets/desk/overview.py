@@ -7,6 +7,7 @@ from shopfloor.domain.times import SECOND, format_iso, format_iso_or_none
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.toolkit import Json
 from shopfloor.toolsets.desk.contract import toolset
+from shopfloor.toolsets.desk.crews import format_crew
 from shopfloor.toolsets.desk.log import format_entry
 from shopfloor.toolsets.desk.runs import format_run
 from shopfloor.usecases import overview
@@ -25,6 +26,7 @@ def show_overview(uow: UnitOfWork) -> Json:
         "moreAgents": seen.more_agents,
         "counts": seen.counts,
         "runs": [format_run(uow, run) for run in seen.runs],
+        "crews": [format_crew(uow, crew) for crew in seen.crews],
         "waiting": seen.waiting,
         "moreWaiting": seen.waiting == overview.MAX_COUNT,
         "deadLetters": seen.dead_letters,

@@ -30,9 +30,14 @@ Message = Annotated[str, Field(description="1-20000 characters", min_length=1, m
 
 
 @toolset.tool("run_list", read_only=True)
-def list_runs(uow: UnitOfWork, limit: Limit = None, cursor: Cursor = None) -> Json:
+def list_runs(
+    uow: UnitOfWork,
+    include_crews: Annotated[bool, Field(description="Include the runs of crews: one per task and review")] = False,
+    limit: Limit = None,
+    cursor: Cursor = None,
+) -> Json:
     """List the runs, latest first."""
-    rows = uow.runs.list_page(fetch_size(limit), parse_number_cursor("runs", cursor))
+    rows = uow.runs.list_page(fetch_size(limit), parse_number_cursor("runs", cursor), with_crews=include_crews)
 
     def format_row(run: Run) -> Json:
         board = uow.tasks_of(BoardKind.LOOP, run.name)

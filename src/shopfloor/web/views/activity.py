@@ -104,10 +104,14 @@ async def _search(visitor: Visitor, filters: dict[str, str], given: Given, **opt
 
 
 def fold_polling(calls: list[Json]) -> list[Json]:
-    """Return the calls with each agent's repeated polling as one row, the newest, with a count."""
+    """Return the calls with each agent's repeated polling as one row, the newest, with a count; decisions once."""
     rows: list[Json] = []
     folded: dict[tuple[str, str], Json] = {}
+    # The call that logged a decision says nothing that the decision does not say.
+    decided = {call["reference"] for call in calls if call["outcome"] == "decision"}
     for call in calls:
+        if call["outcome"] == "ok" and call["reference"] in decided:
+            continue
         key = (call["agent"], call["tool"])
         if call["tool"] not in POLLING_TOOLS or call["outcome"] != "ok":
             rows.append(call)

@@ -10,6 +10,8 @@ from shopfloor.web.views.view import Given, thing_path, to_bars
 from shopfloor.web.visitor import Visitor, format_badge
 
 MAX_NEEDS = 5
+# How much of the inbox is read to find the questions in it.
+MAX_INBOX = 50
 MAX_EPICS = 8
 MAX_RUNS = 6
 # The agent that callers without a credential act as. It is there on every server.
@@ -20,7 +22,7 @@ async def load_home(visitor: Visitor, _: Given) -> Json:
     """Load what needs a person, epics with their progress, agents, runs, problems and what happened."""
     seen, inbox, epics = await asyncio.gather(
         visitor.ask("floor_overview"),
-        visitor.ask("inbox_list", limit=MAX_NEEDS),
+        visitor.ask("inbox_list", limit=MAX_INBOX),
         visitor.ask("board_epics", limit=MAX_EPICS),
     )
     minutes = seen["callsPerMinute"]
@@ -35,10 +37,11 @@ async def load_home(visitor: Visitor, _: Given) -> Json:
     return {
         "seen": seen,
         "needs": needs[:MAX_NEEDS],
+        "more_needs": max(0, seen["waiting"] - MAX_NEEDS),
         "answers": ANSWERS,
         "epics": epics["epics"],
         "runs": select_runs(seen["runs"]),
-        "is_new": not agents and not epics["epics"] and not seen["runs"],
+        "is_new": not agents and not epics["epics"] and not (seen["runs"] or seen["crews"]),
         "servers": sum(process["kind"] == "serve" for process in seen["processes"]),
         # A chart of nothing is only a line.
         "minutes": to_bars(minutes) if any(minute["calls"] for minute in minutes) else None,
@@ -48,7 +51,7 @@ async def load_home(visitor: Visitor, _: Given) -> Json:
 
 
 def select_runs(runs: list[Json]) -> list[Json]:
-    """Return the runs that are not done, then the latest of the others. A crew has a run for each task and review."""
+    """Return the runs that are not done, then the latest of the others."""
     return sorted(runs, key=lambda run: run["status"] == "completed")[:MAX_RUNS]
 
 

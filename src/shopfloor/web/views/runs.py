@@ -21,6 +21,8 @@ async def load_runs(visitor: Visitor, given: Given) -> Json:
         visitor.ask("launch_list", limit=50),
         visitor.ask("launch_options"),
     )
+    # What a person can still steer comes first.
+    runs["runs"].sort(key=lambda run: not run["driven"])
     return {
         "runs": runs,
         "launches": [each for each in launches["launches"] if each["state"] in SHOWN_LAUNCHES or each["dueAt"]],
