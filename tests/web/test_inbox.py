@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from playwright.sync_api import Browser, Page, expect
 
+from shopfloor.domain.mail import HUMAN
+from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.usecases import mail
 from shopfloor.web.views.inbox import summarize_mail
 from tests.web.desk_support import Desk, open_desk_context
 
@@ -109,6 +112,17 @@ def test_mail_is_replied_to_forwarded_and_composed(populated: Desk, operator: Pa
     assert subjects["tester"] == {"Fwd: Use a queue"}
     assert "Hello builder" in subjects["builder"]
     assert "Hello role:SUPERVISOR" in subjects["lead"]
+
+
+def test_mail_from_the_server_has_no_reply_form(populated: Desk, operator: Page) -> None:
+    def send(uow: UnitOfWork) -> int:
+        return mail.send_system_mail(uow, [HUMAN], "Crew shop: completed", "8 tasks", about=None)
+
+    number = populated.write(send)
+    populated.open_page(operator, f"/inbox/mail-{number}")
+    expect(operator.get_by_role("heading", name="Crew shop: completed")).to_be_visible()
+    expect(operator.get_by_text("Forward…")).to_be_visible()
+    expect(operator.get_by_label("Your reply")).to_have_count(0)
 
 
 def test_a_thread_is_snoozed_and_shown_again(populated: Desk, operator: Page) -> None:

@@ -24,6 +24,7 @@ def test_the_palette_finds_a_task_and_goes_there(populated: Desk, operator: Page
 def test_the_palette_goes_to_a_page_and_closes_with_escape(populated: Desk, operator: Page) -> None:
     populated.open_page(operator, "/home")
     operator.get_by_role("link", name="Search").click()
+    operator.keyboard.type("knowl")
     operator.keyboard.press("Escape")
     expect(operator.get_by_role("dialog")).to_have_count(0)
     operator.keyboard.press("Control+k")

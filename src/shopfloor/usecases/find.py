@@ -50,12 +50,18 @@ def _begins(thing: FoundThing, whole: str) -> bool:
     return thing.title.lower().startswith(whole) or thing.id.lower().startswith(whole)
 
 
+def _iterate_runs(uow: UnitOfWork) -> Iterator[FoundThing]:
+    for run in uow.runs.list_page(MAX_OTHERS, with_crews=False):
+        yield FoundThing("run", run.name, run.name, run.state.value)
+    for crew in uow.crews.list_page(MAX_OTHERS):
+        yield FoundThing("crew", crew.name, crew.name, crew.state.value)
+
+
 def _iterate_things(uow: UnitOfWork, query: str) -> Iterator[FoundThing]:
     for agent in uow.agents.list_page(MAX_OTHERS):
         if agent.retired_at is None:
             yield FoundThing("agent", agent.name, agent.name, agent.type.lower())
-    for run in uow.runs.list_page(MAX_OTHERS):
-        yield FoundThing("run", run.name, run.name, run.state.value)
+    yield from _iterate_runs(uow)
     for epic in uow.epics.list_page(limit=MAX_OTHERS):
         yield FoundThing("epic", f"epic-{epic.id}", epic.title, _words(epic.state.value))
     if number := _TASK_ID.fullmatch(query):

@@ -25,7 +25,9 @@ def draw_bars(
     values: Sequence[tuple[str, float, float]], *, label: str, height: int = 96, noun: str = "call"
 ) -> Markup:
     """Draw one bar for each (name, value, part that failed), with the ends of the axis and the highest value below."""
-    top = max((value for _, value, _ in values), default=0) or 1
+    highest = max((value for _, value, _ in values), default=0)
+    top = highest or 1
+    most = f"at most {_count(highest, noun)} per minute" if highest else f"no {noun}s"
     width = _BAR_STEP * max(len(values), 1)
     # The picture is stretched to the width of the page. Text would be stretched with it, so it stays outside.
     svg = ['<div class="minutes">', _open_svg(width, height + 1, label, "chart bars", "none")]
@@ -43,8 +45,7 @@ def draw_bars(
                 )
         svg.append("</g>")
     svg.append(
-        '</svg><p class="axis-labels"><span>1 h ago</span>'
-        f"<span>at most {_count(top, noun)} per minute</span><span>now</span></p></div>"
+        f'</svg><p class="axis-labels"><span>1 h ago</span><span>{escape(most)}</span><span>now</span></p></div>'
     )
     return Markup("".join(svg))  # nosec B704 # names are escaped above, the rest are numbers
 

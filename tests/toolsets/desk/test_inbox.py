@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from shopfloor.domain.mail import HUMAN, agent_participant
 from shopfloor.domain.principals import OPERATOR
 from shopfloor.repositories.uow import UnitOfWork
-from shopfloor.usecases import run_requests, runs
+from shopfloor.usecases import mail, run_requests, runs
 from tests.rows_read import grew
 from tests.toolsets.desk.conftest import Desk, count_rows, number_series_sql
 from tests.workbench import wait_until
@@ -174,3 +175,14 @@ def test_large_inbox_reads_as_many_rows_as_one_of_a_thousand_mails(desk: Desk, m
     for call, short, long in zip(calls, before, after, strict=True):
         assert not grew(short, long), (call, short, long)
     assert desk("inbox_count") == {"waiting": 500, "moreWaiting": True}
+
+
+def test_a_mail_says_who_reads_a_reply_to_it(desk: Desk) -> None:
+    def send(uow: UnitOfWork) -> None:
+        for about in (None, agent_participant("builder")):
+            mail.send_system_mail(uow, [HUMAN], "Crew shop: completed", "8 tasks", about=about)
+
+    desk.shopfloor.write(send)
+    about_builder, from_server = desk("inbox_list")["mails"]
+    assert (about_builder["from"], about_builder["replyTo"]) == ("shopfloor", "builder")
+    assert (from_server["from"], from_server["replyTo"]) == ("shopfloor", None)

@@ -215,11 +215,14 @@ def _format_item(
 def _format_mail(uow: UnitOfWork, receipt: Receipt, length: int, question: Question | None) -> Json:
     """Return a mail with up to `length` characters of its body."""
     mail = receipt.mail
+    # A reply to an alert goes to the agent that it is about. Nothing reads a reply to the server.
+    reply_to = mail.reply_to or mail.sender
     body = mail.body + escalations.describe_repeats(uow, mail)
     response: Json = {
         "id": f"mail-{mail.id}",
         "from": mail.sender.name,
         "fromType": mail.sender_type,
+        "replyTo": None if reply_to == SYSTEM else reply_to.name,
         "subject": mail.subject,
         "body": body[:length],
         "importance": mail.importance,

@@ -1,7 +1,15 @@
 // The command palette: Ctrl-K or Cmd-K, then type. It finds pages here, and everything else on the server.
 
 const DELAY_MS = 120; // between the last key and the request
-const KINDS = { task: "Task", epic: "Epic", agent: "Agent", run: "Run", mail: "Mail", decision: "Decision" };
+const KINDS = {
+  task: "Task",
+  epic: "Epic",
+  agent: "Agent",
+  run: "Run",
+  crew: "Crew",
+  mail: "Mail",
+  decision: "Decision",
+};
 
 const pages = [...document.querySelectorAll(".sidebar :is(nav, .menu-items) a[href]")].map((link) => ({
   label: "Page",
@@ -88,7 +96,7 @@ async function search(query) {
       ...things.map(({ kind, id, title, detail, href }) => ({
         label: KINDS[kind],
         title,
-        detail: id === title ? detail : `${id} · ${detail}`,
+        detail: id === title || kind === "decision" ? detail : `${id} · ${detail}`,
         href,
       })),
       everything,
@@ -132,6 +140,8 @@ function handleKey(event) {
     selected = Math.max(0, Math.min(selected + step, results.length - 1));
     mark();
   } else if (event.key === "Enter") choose(selected);
+  // The browser would only empty a search field that has text.
+  else if (event.key === "Escape") dialog.close();
   else return;
   event.preventDefault();
 }

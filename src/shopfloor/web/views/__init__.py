@@ -16,7 +16,7 @@ from shopfloor.web.views.tasks import load_board, load_epics, load_list, load_ta
 from shopfloor.web.views.view import View
 
 INBOX_TOPICS = ("mail:human", "question", "run", "escalation")
-HOME_TOPICS = ("agent", "task", "epic", "run", "escalation", "mail:human", "calls", "outbox:dead")
+HOME_TOPICS = ("agent", "task", "epic", "run", "crew", "escalation", "mail:human", "calls", "outbox:dead")
 
 VIEWS = (
     View("/home", "desk/home.html", load_home, HOME_TOPICS),

@@ -13,6 +13,7 @@ SYMBOLS = {
     "epic": "epic",
     "agent": "agents",
     "run": "runs",
+    "crew": "runs",
     "mail": "mail",
     "decision": "decision",
 }

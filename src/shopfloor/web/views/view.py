@@ -49,6 +49,8 @@ def thing_path(kind: str | None, id: str) -> str | None:
             return f"/inbox/{id}"
         case "run":
             return f"/boards/run/{quote(id)}"
+        case "crew":
+            return f"/crews/{quote(id)}"
         case "agent":
             return f"/agents/{quote(id)}"
         case "call" | "decision":
