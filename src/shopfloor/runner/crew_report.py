@@ -22,14 +22,15 @@ def write_report(board: Board, reason: str, left: Sequence[str]) -> str:
         "",
         f"Epic: epic-{crew.epic} {board.epic.title}",
         f"Branch: {crew.branch}, merge it with: shopfloor crew merge {crew.name}",
-        f"Used: {tokens} tokens, cost {cost / MILLIONTHS:.2f}",
+        f"Used: {tokens:,} tokens" + (f", ${cost / MILLIONTHS:.2f}" if cost else ""),
         "",
     ]
     for task in board.tasks:
         run = runs.get(task.number)
         took = "" if run is None else f", {run.spent // SECOND} s, {run.tokens} tokens"
         how = f", merged as {(merged[task.number] or '')[:12]}" if task.number in merged else ""
-        lines.append(f"- task-{task.number} {task.title}: {task.state}, {task.assignee or 'no agent'}{took}{how}")
+        state = task.state.lower().replace("_", " ")
+        lines.append(f"- task-{task.number} {task.title}: {state}, {task.assignee or 'no agent'}{took}{how}")
         if task.state in (State.FAILED, State.BLOCKED) and run is not None and run.reason:
             lines.append(f"  {run.reason}")
     if board.requests:
