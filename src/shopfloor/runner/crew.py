@@ -114,7 +114,7 @@ class CrewDriver:
         """The questions whose answers the crew waits for, and until when."""
         self._epic: Epic | None = None
         """The epic, once it is loaded. Its title is part of every prompt, and a board of 100 tasks is long."""
-        self._reads = self._newest_read = 0
+        self._finished_reads = 0
         self._clock = Stopwatch()
 
     @property
@@ -202,12 +202,15 @@ class CrewDriver:
         self._notify()
 
     async def _read_status(self, read: Callable[[], Awaitable[CrewStatus]]) -> None:
-        self._reads += 1
-        number = self._reads
+        finished = self._finished_reads
         status = await read()
-        # Reads overtake each other. One that began earlier may have an older status, and would hide the newer one.
-        if number > self._newest_read:
-            self._status, self._newest_read = status, number
+        # If another read has ended meanwhile, either of the two may have the older status, which would hide the newer
+        # one: the crew then waited for a change that had already happened.
+        while finished != self._finished_reads:
+            finished = self._finished_reads
+            status = await self._store.load_status()
+        self._finished_reads += 1
+        self._status = status
 
     def _reconcile(self) -> None:
         """Start what should run and does not. What should no longer run ends by itself."""
