@@ -21,6 +21,7 @@ const container = document.getElementById("live");
 let stream;
 let shownHtml = "";
 let heldHtml; // an update that waits until the page may be replaced
+let leaving = false;
 
 function isEdited(field) {
   if (field.type === "checkbox") return field.checked !== field.defaultChecked;
@@ -115,7 +116,10 @@ function leave() {
   if (isBusy()) {
     return showToast("You are signed out.", { failed: true, hint: "Sign in in another tab before you send." });
   }
-  return location.assign(`/signin?next=${encodeURIComponent(address)}`);
+  // The stream and the page may both say so: a second navigation would abort the first.
+  if (leaving) return;
+  leaving = true;
+  location.assign(`/signin?next=${encodeURIComponent(address)}`);
 }
 
 async function handleError() {
