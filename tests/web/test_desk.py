@@ -536,7 +536,7 @@ def test_removing_a_desk_role_closes_open_pages(
 
 def test_a_rejected_stream_leads_to_sign_in(populated: Desk, operator: Page) -> None:
     operator.route("**/live?*", lambda route: route.fulfill(status=401, body="{}", content_type="application/json"))
-    # The stream is closed first: it would say that the session has ended, and the page would leave for that.
+    # Closed first, because an open stream would say that the session has ended, and the page would go for that.
     operator.evaluate("dispatchEvent(new Event('pagehide'))")
     populated.execute("UPDATE token SET revoked_at = 1 WHERE kind = 'page'")
     operator.evaluate("dispatchEvent(new Event('pageshow'))")
