@@ -106,6 +106,8 @@ class CrewDriver:
         """Workers whose budget is used up, with what each has used."""
         self._removed: set[int] = set()
         """Tasks whose worktree and branch this driver has removed."""
+        self._removals: set[asyncio.Task[None]] = set()
+        """Removals that have begun. The end of the crew waits for them: git must not be killed half way."""
         self._paused: set[str] = set()
         """Workers that crashed too often and wait."""
         self._troubles: dict[str, int] = {}
@@ -668,7 +670,9 @@ class CrewDriver:
         else:
             await self._store.record_merged(task, commit)
             self._view.show("task_merged", crew=self.name, task=f"task-{task}", commit=commit[:12])
-            await self._remove_task_worktree(task)
+            removal = asyncio.create_task(self._remove_task_worktree(task))
+            self._removals.add(removal)
+            await asyncio.shield(removal)
         await self._refresh()
 
     async def _remove_task_worktree(self, task: int) -> None:
@@ -699,6 +703,8 @@ class CrewDriver:
     async def finish(self, ending: Ending) -> None:
         """Record how the crew ended, and mail the report."""
         await self._account([])
+        # One that failed is repeated below.
+        await asyncio.gather(*self._removals, return_exceptions=True)
         board = await self._store.load_board()
         merged = {merge.task for merge in board.merges if merge.state is MergeState.MERGED}
         left = []
