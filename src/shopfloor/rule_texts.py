@@ -17,6 +17,7 @@ _RULES = {
     "list_type": "must be a list",
     "dict_type": "must be an object",
     "model_type": "must be an object",
+    "greater_than": "must be more than {gt:g}",
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
     "string_too_long": "must have at most {max_length} characters",

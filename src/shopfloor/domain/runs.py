@@ -29,7 +29,7 @@ NOTE_TYPES = ("learning", "stuck", "tip", "decision")
 PRIORITY_WORDS = ("critical", "high", "medium", "low", "backlog")
 
 MAX_COMMAND_CHARACTERS = 1000
-_PROPOSED_COMMAND = re.compile(r"^[ \t]*acceptance command:[ \t]*(.*?)[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_PROPOSED_COMMAND = re.compile(r"^[ \t]*acceptance command:(.*)$", re.IGNORECASE | re.MULTILINE)
 
 REPEATED_OUTCOMES = frozenset({"rate_limited", "without_tools"})
 """Outcomes of iterations in which the agent could not work. Such an iteration is repeated and does not count."""
@@ -281,7 +281,7 @@ def parse_proposed_command(content: str) -> tuple[str, ...] | None:
     found = _PROPOSED_COMMAND.search(content)
     if found is None:
         return None
-    line = found[1].strip("`")
+    line = found[1].strip(" \t").strip("`")
     try:
         if len(line) > MAX_COMMAND_CHARACTERS or not line.isprintable():
             raise ValueError(f"a command has at most {MAX_COMMAND_CHARACTERS} characters, all of them printable")

@@ -6,10 +6,11 @@ import re
 from functools import lru_cache
 
 # The rest of a camelCase word from its first boundary on. It starts with a capital, which `re` finds quickly.
-_FROM_BOUNDARY = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|[A-Z]+[a-z])\w*")
+# Of several capitals only the first is tried, so that the time does not grow with the square of their number.
+_FROM_BOUNDARY = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|(?<![A-Z][A-Z])[A-Z]+[a-z])\w*")
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+")
 _WORD = re.compile(r"[^\W_]+")
-_SNAKE_CASE = re.compile(r"[^\W_]+(?:_+[^\W_]+)+")
+_SNAKE_CASE = re.compile(r"(?<![^\W_])[^\W_]+(?:_+[^\W_]+)+")
 _SYMBOL = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*(?:\(\))?")
 
 _KEYWORD = re.compile(

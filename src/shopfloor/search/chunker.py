@@ -33,6 +33,9 @@ MAX_SYNTAX_DEPTH = 60
 MIN_TEXT_CHARS = 4
 """A shorter rest of a module, such as a bracket, is not worth a chunk."""
 
+MAX_DEFINITION_CHARS = 400
+"""Of a line that is looked at for a definition. The time that a pattern takes grows with more than the length."""
+
 MAX_MEAN_LINE_CHARS = 1000
 """Files with longer lines are generated; only their beginning is indexed."""
 MAX_GENERATED_CHARS = 4000
@@ -209,7 +212,7 @@ _ASSIGNMENT = re.compile(
 """A line that gives a name to a value: a constant, a variable, a field, a setting or a member of an enumeration."""
 
 _COMMENT = re.compile(r"\s*(?:#|//|--|;|%|/?\*|\"\"\")")
-_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
+_HEADING = re.compile(r"(#{1,6})\s+(.*)")
 
 
 @dataclass(slots=True)
@@ -384,7 +387,7 @@ def _line_chunk(run: list[int], lines: list[str]) -> Iterator[Chunk]:
 
 def _find_assigned(own: Sequence[int], lines: list[str]) -> tuple[str, ...]:
     """Return the names of the constants, variables, fields and settings that loose lines of a module or class define."""
-    found = (_ASSIGNMENT.match(lines[number]) for number in own)
+    found = (_ASSIGNMENT.match(lines[number][:MAX_DEFINITION_CHARS]) for number in own)
     names = dict.fromkeys(next(filter(None, each.groups())) for each in found if each is not None)
     return tuple(names)[:MAX_MEMBERS]
 
@@ -583,7 +586,7 @@ def _chunk_by_patterns(lines: list[str]) -> list[Chunk]:
     starts: list[tuple[int, str, str, str]] = []
     owners: list[tuple[int, str]] = []
     for number, line in enumerate(lines):
-        found = _DEFINITION.match(line)
+        found = _DEFINITION.match(line[:MAX_DEFINITION_CHARS])
         if found is None or _COMMENT.match(line):
             continue
         indent, container, name = len(found[1] or ""), found[2], found[3] or found[4]
@@ -620,7 +623,9 @@ def _chunk_by_headings(lines: list[str]) -> list[Chunk]:
             continue
         name = " > ".join(title for _, title in titles)
         chunks += _chunk_by_paragraphs(lines, start, number, name, "section")
-        titles = [*(each for each in titles if each[0] < len(heading[1])), (len(heading[1]), heading[2])]
+        # Not in the pattern: a line of 10,000 spaces would be tried in all ways to divide them.
+        title = heading[2].rstrip().rstrip("#").rstrip()
+        titles = [*(each for each in titles if each[0] < len(heading[1])), (len(heading[1]), title)]
         start = number
     return chunks
 

@@ -13,6 +13,9 @@ from shopfloor.search.chunker import Definition, list_definitions
 MAX_OUTLINED_FILES = 400
 """Files whose definitions are looked at for one outline: about a second. More of them never fit into a response."""
 
+MAX_OUTLINED_BYTES = 4_000_000
+"""Bytes of files whose definitions are looked at for one response. Each million takes up to 0.4 s of CPU."""
+
 CHARS_PER_TOKEN = 4
 _ENDINGS = " :{=\t"
 

@@ -71,7 +71,8 @@ def _read_comments(body: str, limit: int) -> str:
         comment = _COMMENT.match(line)
         if comment is None or _LICENSE.search(line):
             continue
-        text = _DECORATION.sub(" ", comment[1]).strip(" */-")
+        # Cut, because each `<` without an end is searched for it.
+        text = _DECORATION.sub(" ", comment[1][:MAX_COMMENTS_CHARS]).strip(" */-")
         if len(text) > MIN_COMMENT_CHARS:
             found.append(text)
             length += len(text)
