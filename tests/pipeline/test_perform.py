@@ -79,6 +79,29 @@ def test_end_of_a_call_that_is_logged_later_can_be_found_in_the_log(shopfloor, m
     assert store.read(is_done)
 
 
+def test_outside_tool_that_is_retried_has_one_row_for_its_start_and_one_for_its_end(shopfloor):
+    shopfloor.tools.failures = [busy(), busy()]
+    shopfloor.call("bench", "fetch", {"text": "x"})
+    shopfloor.engine.database.store.flush()
+    assert [entry.kind for entry in shopfloor.log() if entry.kind != "manual"] == ["invocation", "result"]
+    assert shopfloor.rows("SELECT count(*) FROM decision WHERE process IS NOT NULL") == [(0,)]
+
+
+def test_marking_mail_as_delivered_may_be_repeated(open_workbench, postgres_database, monkeypatch):
+    # After a failover, the id of a transaction does not say whether it was committed.
+    shopfloor = open_workbench(settings={"database": postgres_database})
+    shopfloor.seed_agent("ann", "WORKER", with_token=False)
+    shopfloor.call("factory", "mcp__mail__send", {"toAgentId": "ann", "subject": "s", "body": "b"})
+    store, queued = shopfloor.engine.database.store, []
+    monkeypatch.setattr(store, "later", lambda fn, is_done=None: queued.append((fn, is_done)))
+    shopfloor.call("factory", "mcp__system__log_decision", {"title": "t", "body": "b"}, "ann")
+    [(fn, is_done)] = queued
+    for _ in range(2):
+        store.write(fn)
+        assert not store.read(is_done)
+    assert shopfloor.rows("SELECT undelivered FROM receipt") == [(0,)]
+
+
 def test_read_only_tool_cannot_write(shopfloor):
     def write(text):
         shopfloor.execute("SELECT 1")

@@ -28,7 +28,4 @@ def test_read_only_outside_tool_gets_no_writing_unit_of_work(shopfloor: Workbenc
         external.write(add_task)
     with pytest.raises(StoreFailed):
         external.read(add_task)
-    external.later(lambda uow: uow.file_accesses.count("src/a.py", uow.now))
-    engine.database.store.flush()
     assert external.read(lambda uow: uow.tasks.list_page(limit=1)) == []
-    assert [path for path, _, _ in external.read(lambda uow: uow.file_accesses.most_used(1))] == ["src/a.py"]

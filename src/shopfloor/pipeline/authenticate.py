@@ -73,7 +73,7 @@ class FailedAuthentications:
         if self._is_first(subject):
             now = self._database.clock()
             reference = new_reference(now, self._database.registration.number)
-            self._database.later(
+            self._database.log_end_later(
                 lambda uow: uow.decisions.add(
                     reference=reference,
                     kind="error",

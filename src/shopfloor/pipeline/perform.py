@@ -88,7 +88,7 @@ class Perform:
         if deferred:
             # After the commit: on PostgreSQL concurrent calls of one agent would abort each other on these rows. Of 64
             # callers, 8 as the agent that all write to, 7 of 100 calls ran twice.
-            self.database.later(lambda uow: _run_all(deferred, uow), context.caller, record.reference)
+            self.database.later(lambda uow: _run_all(deferred, uow), context.caller, record.reference, may_repeat=True)
         if isinstance(outcome, _Pending):
             record.open_entry_id = outcome.entry_id
             return outcome.waiting
@@ -173,6 +173,7 @@ class Perform:
         # A retry wrote no row of its own: the row of the first attempt is still the open one.
         record.open_entry_id = entry_id or record.open_entry_id
         record.replayed = stored is not None
+        deferred: list[Callable[[UnitOfWork], None]] = []
         if stored is not None:
             value = from_json(stored)
         else:
@@ -187,6 +188,7 @@ class Perform:
                 read_only=context.tool.read_only,
             )
             value = context.tool.run(external, **context.arguments)
+            deferred = external.deferred
         # The tool ran outside a transaction, so the notice needs a snapshot of its own.
         snapshot = self.database.read(partial(self._set_notice, context), caller, record.reference)
         text, now = log_result(context, value), self.database.clock()
@@ -194,7 +196,7 @@ class Perform:
         def write_rows(uow: UnitOfWork) -> None:
             write_result(uow, request, record, text, now)
             _set_task(context, snapshot, uow)
-            _run_all(snapshot.deferred, uow)
+            _run_all([*snapshot.deferred, *deferred], uow)
             if key is not None and not record.replayed and uow.idempotency.claim(key, _digest(context), now) is None:
                 uow.idempotency.store_answer(key, to_json(value).decode())
 

@@ -128,7 +128,10 @@ class UnitOfWork:
         return self._database.gateways
 
     def on_finish(self, action: Callable[[UnitOfWork], None]) -> None:
-        """Run a small action once the response is known: in this commit, or in a later one that a kill may lose."""
+        """Run a small action once the response is known: in this commit, or in a later one that a kill may lose.
+
+        It may run twice after a failover, so it must not change anything the second time.
+        """
         self.deferred.append(action)
 
     @contextmanager
@@ -218,9 +221,22 @@ class Database:
         """Run `fn` on one consistent snapshot and return its result."""
         return self.store.read(lambda connection: fn(UnitOfWork(self, connection, actor, self.clock(), reference)))
 
-    def later(self, fn: Callable[[UnitOfWork], object], actor: Principal, reference: int = 0) -> None:
-        """Queue `fn` for one of the next commits without waiting for it."""
-        self.store.later(lambda connection: fn(UnitOfWork(self, connection, actor, self.clock(), reference)))
+    def later(
+        self,
+        fn: Callable[[UnitOfWork], object],
+        actor: Principal,
+        reference: int = 0,
+        *,
+        may_repeat: bool = False,
+    ) -> None:
+        """Queue `fn` for one of the next commits without waiting for it.
+
+        With `may_repeat`, it runs again whenever the outcome of its commit is unknown: running it twice changes nothing.
+        """
+        self.store.later(
+            lambda connection: fn(UnitOfWork(self, connection, actor, self.clock(), reference)),
+            _never_done if may_repeat else None,
+        )
 
     def log_end_later(self, fn: Callable[[UnitOfWork], object], actor: Principal, reference: int) -> None:
         """Queue `fn`, which writes the end of a call to the log, for one of the next commits."""
@@ -230,3 +246,7 @@ class Database:
                 reference
             ),
         )
+
+
+def _never_done(_: Connection) -> bool:
+    return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from shopfloor.domain.principals import Principal
@@ -30,7 +30,8 @@ class ExternalContext:
     client_session: str | None = None
     """The session that the transport knows the caller by, if it has sessions."""
     read_only: bool = False
-    """True for a tool that is declared read-only. It may still defer a note to a following commit with `later`."""
+    """True for a tool that is declared read-only. It may still leave a note with `on_finish`."""
+    deferred: list[Callable[[UnitOfWork], None]] = field(default_factory=list)
 
     def read(self, fn: Callable[[UnitOfWork], T]) -> T:
         """Run `fn` on a snapshot, as the caller."""
@@ -42,9 +43,9 @@ class ExternalContext:
             raise RuntimeError("a tool that is declared read-only must not write")
         return self.database.write(fn, self.actor, self.reference)
 
-    def later(self, fn: Callable[[UnitOfWork], object]) -> None:
-        """Run `fn` with a following commit, as the caller."""
-        self.database.later(fn, self.actor, self.reference)
+    def on_finish(self, action: Callable[[UnitOfWork], None]) -> None:
+        """Run a small action in the transaction that logs the result: one of the next, which this call does not await."""
+        self.deferred.append(action)
 
     @property
     def session(self) -> str:

@@ -10,7 +10,14 @@ from shopfloor.domain.file_text import count_lines, decode_text
 from shopfloor.domain.grep import GrepResult
 from shopfloor.errors import ClientError, FileNotFound, InvalidInput
 from shopfloor.gateways.import_parser import parse_imports
-from shopfloor.search.outline import MAX_OUTLINED_FILES, Outline, outline_file, outline_folder, outline_within
+from shopfloor.search.outline import (
+    MAX_OUTLINED_BYTES,
+    MAX_OUTLINED_FILES,
+    Outline,
+    outline_file,
+    outline_folder,
+    outline_within,
+)
 from shopfloor.usecases.external import ExternalContext
 
 MAX_DEPENDENCY_CHARS = 80_000
@@ -88,8 +95,8 @@ def read_file(
         # Cut after a whole line, so that the next one can be named. A line that is longer than that is cut itself.
         content = content[: content.rfind("\n", 0, MAX_CHARACTERS) + 1] or content[:MAX_CHARACTERS]
         last = first + max(content.count("\n"), 1) - 1
-    # A following commit counts it: reading must not wait for the disk.
-    external.later(lambda uow: uow.file_accesses.count(file.path, uow.now))
+    # A following commit counts it, together with the log row: reading must not wait for the disk.
+    external.on_finish(lambda uow: uow.file_accesses.count(file.path, uow.now))
     return FileContent(
         path=file.path,
         content=content,
@@ -127,9 +134,14 @@ def outline_path(external: ExternalContext, path: str) -> tuple[FileContent, Out
     if not paths:
         raise FileNotFound("No indexed files in this folder", path=path)
     contents: dict[str, bytes] = {}
+    left = MAX_OUTLINED_BYTES
     for each in paths if len(paths) <= MAX_OUTLINED_FILES else ():
         with suppress(ClientError):
-            contents[each] = gateways.files.read(each).data
+            data = gateways.files.read(each).data
+            left -= len(data)
+            if left < 0:
+                break
+            contents[each] = data
     return FolderOutline(folder or ".", outline_folder(paths, contents, MAX_OUTLINE_CHARS), len(paths))
 
 
@@ -138,17 +150,23 @@ def load_dependencies(external: ExternalContext, file: FileContent, *, signature
     imports = parse_imports(file.path, file.language, file.data)
     paths = external.gateways.import_resolver.resolve(file.path, file.language, imports)
     budget = MAX_OUTLINE_CHARS if signatures else MAX_DEPENDENCY_CHARS
+    left = MAX_OUTLINED_BYTES
     dependencies = []
     for path in paths[:MAX_DEPENDENCIES]:
+        # Once the response is full, reading more would be in vain: 50 files of a megabyte took 21 s to outline.
+        if budget <= 0 or left <= 0:
+            dependencies.append(Dependency(path, truncated=True))
+            continue
         try:
             data = external.gateways.files.read(path).data
+            left -= len(data)
             text = outline_file(path, data) if signatures else decode_text(data, path)[0]
         except ClientError as error:
             dependencies.append(Dependency(path, error=error.message))
             continue
         # Cut after a whole line. Later files are still listed, without content, so that the caller can read them.
         content = text if len(text) <= budget else text[: text.rfind("\n", 0, budget) + 1]
-        budget -= len(content)
+        budget = 0 if content and content != text else budget - len(content)
         dependencies.append(Dependency(path, content, truncated=content != text))
     return dependencies
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from shopfloor.domain.file_kinds import detect_language, detect_module, detect_role
 from shopfloor.domain.file_text import count_lines
+from shopfloor.gateways.files import Files
+from shopfloor.gateways.import_resolver import MAX_LOOKUPS
+from tests.operator_access import read_as_operator
 
 
 @pytest.mark.parametrize(
@@ -107,6 +111,71 @@ def test_dependencies_stay_within_the_budget(project: Path, read):
     assert [each["path"] for each in found] == [f"big/{name}.py" for name in names]
     assert [each.get("truncated", False) for each in found] == [False, False, True, True, True]
     assert sum(len(each["content"]) for each in found) <= 80_000
+
+
+def test_read_of_a_file_is_counted_with_its_log_row(shopfloor, monkeypatch):
+    # One transaction, so that a failover loses both or none: the log row says whether it took effect.
+    store, queued = shopfloor.engine.database.store, []
+    monkeypatch.setattr(store, "later", lambda fn, is_done=None: queued.append((fn, is_done)))
+    shopfloor.call("context", "read_file", {"path": "src/index.ts"})
+    [(fn, is_done)] = queued
+    assert not store.read(is_done)
+    store.write(fn)
+    assert store.read(is_done)
+    assert read_as_operator(shopfloor, lambda uow: uow.file_accesses.most_used(5))[0][:2] == ("src/index.ts", 1)
+
+
+@pytest.fixture
+def opened(monkeypatch) -> list[int]:
+    """The sizes of all files that are read."""
+    sizes: list[int] = []
+    read = Files.read
+
+    def count(self, path, *more):
+        file = read(self, path, *more)
+        sizes.append(len(file.data))
+        return file
+
+    monkeypatch.setattr(Files, "read", count)
+    return sizes
+
+
+@pytest.mark.parametrize("more", [{}, {"deps": "signatures"}], ids=["content", "signatures"])
+def test_many_large_imports_are_listed_without_being_read(project: Path, read, opened, more):
+    (project / "big").mkdir()
+    for number in range(50):
+        (project / "big" / f"m{number}.py").write_text("def do_it(one: int) -> int: ...\n" * 30_000)
+    (project / "big" / "main.py").write_text("".join(f"import m{number}\n" for number in range(50)))
+    found = read("big/main.py", includeDeps=True, **more)["dependencies"]
+    assert len(found) == 50
+    assert all(each["truncated"] for each in found)
+    assert len(opened) <= 3
+    assert sum(opened) <= 3_000_000
+
+
+def test_imports_that_lead_nowhere_are_looked_for_up_to_a_limit(project: Path, read, monkeypatch):
+    looked: list[str] = []
+    has_file = Files.has_file
+
+    def look(self: Files, path: str) -> bool:
+        looked.append(path)
+        return has_file(self, path)
+
+    monkeypatch.setattr(Files, "has_file", look)
+    (project / "many.py").write_text("".join(f"import absent{number}\n" for number in range(50_000)))
+    assert read("many.py", includeDeps=True)["dependencies"] == []
+    assert len(looked) <= MAX_LOOKUPS
+
+
+def test_manifests_of_a_workspace_are_read_once_for_all_imports(project: Path, read, opened):
+    (project / "package.json").write_text(json.dumps({"workspaces": ["packages/*"]}))
+    for number in range(40):
+        (project / f"packages/p{number}").mkdir(parents=True)
+        (project / f"packages/p{number}/package.json").write_text(json.dumps({"name": f"@x/p{number}"}))
+        (project / f"packages/p{number}/index.ts").write_text("export {}\n")
+    (project / "main.ts").write_text("".join(f'import a{number} from "@x/p{number}";\n' for number in range(40)))
+    assert len(read("main.ts", includeDeps=True)["dependencies"]) == 40
+    assert len(opened) <= 1 + 40 + 40 + 2
 
 
 @pytest.mark.parametrize(
