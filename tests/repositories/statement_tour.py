@@ -203,7 +203,6 @@ class Tour:
             "Epics.before": [1000],
             "Outbox.list_dead.before": [1000],
             "Runs.list_iterations.before": [1000],
-            "Runs.with_crews": [True, False],
             "Decisions.get.id": [1],
             "Decisions.find_inputs.references": [[START // 1000 * 2097152]],
             "Decisions.values": [_new_entry("manual", self.now)],

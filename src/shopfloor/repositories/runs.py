@@ -116,18 +116,32 @@ class Runs(Repository):
         )
         return [_run(row) for row in rows]
 
-    def list_page(self, limit: int, before: int | None = None, *, with_crews: bool = True) -> list[Run]:
-        """Return runs, the latest first, with or without those of crews."""
+    def list_page(self, limit: int, before: int | None = None) -> list[Run]:
+        """Return runs, the latest first."""
         rows = self._connection.fetch_all(
             f"""
             SELECT {_RUN} FROM run
-            WHERE workspace = :workspace AND created_at < :before AND (:with_crews = 1 OR crew IS NULL)
+            WHERE workspace = :workspace AND created_at < :before
             ORDER BY created_at DESC, name LIMIT :limit
             """,
             workspace=self._workspace,
             limit=limit,
             before=_BEYOND if before is None else before,
-            with_crews=int(with_crews),
+        )
+        return [_run(row) for row in rows]
+
+    def list_without_crews(self, limit: int, before: int | None = None) -> list[Run]:
+        """Return runs that belong to no crew, the latest first."""
+        # A statement of its own: with a parameter for the condition, its index would not be used.
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT {_RUN} FROM run
+            WHERE workspace = :workspace AND created_at < :before AND crew IS NULL
+            ORDER BY created_at DESC, name LIMIT :limit
+            """,
+            workspace=self._workspace,
+            limit=limit,
+            before=_BEYOND if before is None else before,
         )
         return [_run(row) for row in rows]
 

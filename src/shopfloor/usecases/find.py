@@ -51,7 +51,7 @@ def _begins(thing: FoundThing, whole: str) -> bool:
 
 
 def _iterate_runs(uow: UnitOfWork) -> Iterator[FoundThing]:
-    for run in uow.runs.list_page(MAX_OTHERS, with_crews=False):
+    for run in uow.runs.list_without_crews(MAX_OTHERS):
         yield FoundThing("run", run.name, run.name, run.state.value)
     for crew in uow.crews.list_page(MAX_OTHERS):
         yield FoundThing("crew", crew.name, crew.name, crew.state.value)

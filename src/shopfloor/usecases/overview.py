@@ -90,7 +90,7 @@ def get_overview(uow: UnitOfWork) -> Overview:
     # A crew has a run for each task and each review. It is shown as one thing.
     runs = [
         run
-        for run in uow.runs.list_page(MAX_RUNS, with_crews=False)
+        for run in uow.runs.list_without_crews(MAX_RUNS)
         if run.state is RunState.ACTIVE or uow.now - (run.ended_at or run.updated_at) < HOUR
     ]
     crews = [

@@ -13,7 +13,7 @@ from shopfloor.gateways.metrics import estimate_quantile
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.serving import Shopfloor
 from shopfloor.store.protocol import Connection
-from shopfloor.usecases import overview
+from shopfloor.usecases import overview, recovery
 from tests.toolsets.desk.conftest import Desk
 from tests.workbench import wait_until
 
@@ -40,6 +40,20 @@ def test_agents_are_shown_by_state_problems_first(desk: Desk) -> None:
     assert tester["leaseExpiresAt"]
     assert tester["lastCall"]["tool"] == "mcp__task__update_status"
     assert seen["events"][0]["name"]
+
+
+def test_the_server_returns_tasks_of_silent_agents_in_its_own_name(desk: Desk) -> None:
+    number = desk("task_create", title="Paint it")["number"]
+    desk("task_assign", number=number, agentId="builder")
+    # A server was up all the time: time without one does not count as silence.
+    desk.shopfloor.write(lambda uow: uow.workspaces.record_heartbeat(uow.workspace, uow.now, 0))
+    desk.shopfloor.pass_time(20 * MINUTE)
+    desk.shopfloor.write(lambda uow: uow.workspaces.record_heartbeat(uow.workspace, uow.now, 0))
+    assert desk.shopfloor.engine.database.write(recovery.return_tasks_of_silent_agents, OPERATOR) == 1
+    sentences = [(each["who"], each["did"], each["title"], each["note"]) for each in desk("floor_overview")["activity"]]
+    assert ("shopfloor", "returned", "Paint it", "to the queue") in sentences
+    assert ("builder", "has gone silent", None, None) in sentences
+    assert not [sentence for sentence in sentences if sentence[:2] == ("operator", "changed")]
 
 
 def test_lease_of_an_assigned_task_begins_with_the_assignment(desk: Desk) -> None:

@@ -8,7 +8,7 @@ from shopfloor.domain.runs import RunState
 from shopfloor.domain.times import SECOND
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases import runs
-from tests.toolsets.desk.conftest import Desk
+from tests.toolsets.desk.conftest import Desk, count_rows
 
 
 @pytest.fixture
@@ -96,3 +96,14 @@ def test_runs_of_crews_are_listed_only_if_asked_for(driven_run: Desk) -> None:
     seen = driven_run("floor_overview")
     assert [run["run"] for run in seen["runs"]] == ["night"]
     assert [each["who"] for each in seen["activity"] if each["did"] == "started"] == ["night"]
+
+
+def test_list_of_runs_does_not_read_those_of_crews(driven_run: Desk) -> None:
+    def add_runs_of_crew(uow: UnitOfWork) -> None:
+        for number in range(500):
+            name = f"shop.task-{number}"
+            uow.runs.add(name, spec="s", project=".", options="{}", now=uow.now + number, crew="shop", worker="w")
+
+    before = count_rows(driven_run, "run_list")
+    driven_run.shopfloor.write(add_runs_of_crew)
+    assert count_rows(driven_run, "run_list") <= before + 10

@@ -37,7 +37,8 @@ def list_runs(
     cursor: Cursor = None,
 ) -> Json:
     """List the runs, latest first."""
-    rows = uow.runs.list_page(fetch_size(limit), parse_number_cursor("runs", cursor), with_crews=include_crews)
+    list_page = uow.runs.list_page if include_crews else uow.runs.list_without_crews
+    rows = list_page(fetch_size(limit), parse_number_cursor("runs", cursor))
 
     def format_row(run: Run) -> Json:
         board = uow.tasks_of(BoardKind.LOOP, run.name)
