@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import selectors
 import shutil
 import signal
 import socket
@@ -20,6 +22,7 @@ import apsw
 import httpx2
 import pytest
 
+from shopfloor import Settings, Shopfloor
 from shopfloor.transports.server import DRAIN_SECONDS
 from tests.transports.attacks import attack
 from tests.transports.server import (
@@ -346,3 +349,25 @@ def test_help_loads_neither_the_server_nor_its_libraries(tmp_path: Path):
     loaded = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines()}
     assert "shopfloor.cli" in loaded
     assert loaded & {"shopfloor.app", "shopfloor.engine", "starlette", "mcp", "apsw", "numpy"} == set()
+
+
+def test_a_server_whose_stop_is_cancelled_leaves_no_socket_to_the_event_loop(tmp_path: Path) -> None:
+    # A number that the loop still watches is never polled for the next file that gets it.
+    selector = selectors.DefaultSelector()
+
+    async def cancel_stop() -> None:
+        watched, stopping = set(selector.get_map()), asyncio.Event()
+
+        async def serve() -> None:
+            async with Shopfloor(Settings(project=tmp_path)) as shopfloor, shopfloor.serving(port=0):
+                stopping.set()
+
+        serving = asyncio.create_task(serve())
+        await stopping.wait()
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+        assert set(selector.get_map()) == watched
+
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        runner.run(cancel_stop())

@@ -68,7 +68,22 @@ async def serve_embedded(engine: Engine, host: str, port: int) -> AsyncIterator[
             # uvicorn drains open requests before it stops, and a call may wait for 55 s.
             engine.cancel_waits()
             server.should_exit = True
-            await serving
+            await _outlast(serving)
+
+
+async def _outlast(task: asyncio.Task[None]) -> None:
+    """Wait for the end of a task, even when this wait is cancelled."""
+    # A cancelled server would leave its socket to be closed while the event loop watches it. The next file with the
+    # same number is then never polled: a crew that ended while an agent's server stopped waited forever for git.
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()
 
 
 def serve(settings: Settings, ready: Callable[[Engine, str], None]) -> None:
