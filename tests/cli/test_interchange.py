@@ -22,7 +22,7 @@ def test_dry_run_reports_and_writes_nothing(project: Path, run: Run, run_json: R
     report = run_json("import", "beads", file, "--dry-run")
     assert get_counts(report) == (1, 3, 1, 2, 0)
     assert report["problems"] == [
-        "Left out: 1 deleted issues, messages and templates",
+        "Left out: 1 deleted or ephemeral issues, messages and templates",
         "bd-aydr.2 depends on bd-gone, which is not in the file",
     ]
     assert not (project / ".shopfloor").exists()

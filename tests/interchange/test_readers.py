@@ -28,19 +28,26 @@ READERS = {
 
 
 def create_vibe_kanban(path: Path) -> None:
-    """Create a database with the tables that Vibe Kanban 0.1 has."""
+    """Create a database with the columns that the migrations of Vibe Kanban 0.1 lead to, and rows as it writes them."""
     with sqlite3.connect(path) as database:
         database.executescript(
             """
-            CREATE TABLE projects (id BLOB PRIMARY KEY, name TEXT NOT NULL, created_at TEXT NOT NULL);
-            CREATE TABLE tasks (id BLOB PRIMARY KEY, project_id BLOB NOT NULL, title TEXT NOT NULL, description TEXT,
-                status TEXT NOT NULL, created_at TEXT NOT NULL, updated_at TEXT NOT NULL);
-            INSERT INTO projects VALUES (x'0a', 'Shop', '2025-07-01 10:00:00');
-            INSERT INTO tasks VALUES
-                (x'01', x'0a', 'Pay', 'By card', 'todo', '2025-07-01 10:00:00', '2025-07-01 10:00:00'),
+            CREATE TABLE projects (id BLOB PRIMARY KEY, name TEXT NOT NULL, default_agent_working_dir TEXT DEFAULT '',
+                remote_project_id BLOB, created_at TEXT NOT NULL DEFAULT (datetime('now')),
+                updated_at TEXT NOT NULL DEFAULT (datetime('now')));
+            CREATE TABLE workspaces (id BLOB PRIMARY KEY, task_id BLOB NOT NULL, branch TEXT NOT NULL);
+            CREATE TABLE tasks (id BLOB PRIMARY KEY, project_id BLOB NOT NULL REFERENCES projects (id), title TEXT NOT NULL,
+                description TEXT, status TEXT NOT NULL DEFAULT 'todo'
+                    CHECK (status IN ('todo', 'inprogress', 'done', 'cancelled', 'inreview')),
+                parent_workspace_id BLOB REFERENCES workspaces (id), shared_task_id BLOB,
+                created_at TEXT NOT NULL DEFAULT (datetime('now')),
+                updated_at TEXT NOT NULL DEFAULT (datetime('now')));
+            INSERT INTO projects (id, name, created_at) VALUES (x'0a', 'Shop', '2025-07-01 10:00:00.120');
+            INSERT INTO tasks (id, project_id, title, description, status, created_at, updated_at) VALUES
+                (x'01', x'0a', 'Pay', 'By card', 'todo', '2025-07-01 10:00:00.001', '2025-07-01 10:00:00.001'),
                 (x'02', x'0a', 'Cart', NULL, 'inprogress', '2025-07-01 10:00:01', '2025-07-01 10:00:00'),
                 (x'03', x'0a', 'Search', NULL, 'inreview', '2025-07-01 10:00:02', '2025-07-01 10:00:00'),
-                (x'04', x'0a', 'List', NULL, 'done', '2025-07-01 10:00:03', '2025-07-02 11:12:13'),
+                (x'04', x'0a', 'List', NULL, 'done', '2025-07-01 10:00:03', '2025-07-02 11:12:13.456'),
                 (x'05', x'0a', 'Fax', NULL, 'cancelled', '2025-07-01 10:00:04', '2025-07-01 10:00:00');
             """
         )
@@ -50,7 +57,7 @@ def create_vibe_kanban(path: Path) -> None:
 def test_beads_issues_become_epics_and_tasks():
     plan = read_beads(FILES / "beads.jsonl")
     epic, core, docs, later = plan.items
-    assert plan.warnings == ["Left out: 1 deleted issues, messages and templates"]
+    assert plan.warnings == ["Left out: 1 deleted or ephemeral issues, messages and templates"]
     assert (epic.id, epic.kind, epic.title, epic.priority) == ("bd-aydr", "epic", "Add a reset command", 1)
     assert epic.description == (
         "A clean start.\n\n## Design\n\nOne package.\n\n## Acceptance criteria\n\nA test resets twice.\n\n"
@@ -73,6 +80,36 @@ def test_beads_issues_become_epics_and_tasks():
     assert (later.state, later.priority, later.epic) == ("PENDING", 4, None)
 
 
+def test_fields_that_beads_writes_today_are_read():
+    # The fields, types and states of files that projects with bd 0.4x keep in their repositories, with other texts.
+    plan = read_beads(FILES / "beads-export.jsonl")
+    assert [(item.id, item.kind, item.state, item.priority, item.epic, item.depends_on) for item in plan.items] == [
+        ("till-kmf", "epic", "PENDING", 1, None, ()),
+        ("till-8kq", "task", "COMPLETED", 2, "till-kmf", ()),
+        ("till-8kq.1", "task", "PENDING", 0, "till-kmf", ()),
+        ("till-12j", "task", "PENDING", 2, "till-kmf", ("till-8kq.1",)),
+        ("till-mol-pt6", "epic", "PENDING", 2, None, ()),
+        ("till-mol-pt6.1", "task", "PENDING", 2, "till-mol-pt6", ()),
+    ]
+    count, retry = plan.items[1:3]
+    reason = "Scale is read over USB. Verified with make test."
+    assert count.description == f"# Scope\nRead the scale\n\n## Close reason\n\n{reason}"
+    assert [(comment.id, comment.author) for comment in retry.comments] == [("3", "ana")]
+    assert plan.warnings == ["Left out: 1 deleted or ephemeral issues, messages and templates"]
+
+
+def test_parents_of_beads_may_be_a_cycle(tmp_path: Path):
+    lines = [
+        {"id": one, "title": one, "dependencies": [{"depends_on_id": other, "type": "parent-child"}]}
+        for one, other in [("bd-1", "bd-2"), ("bd-2", "bd-1")]
+    ]
+    file = tmp_path / "issues.jsonl"
+    file.write_text(
+        "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [*lines, {"id": "a", "title": "x\u2028y"}])
+    )
+    assert [(item.id, item.epic) for item in read_beads(file).items] == [("bd-1", None), ("bd-2", None), ("a", None)]
+
+
 def test_beads_export_with_memories_and_templates_is_read(tmp_path: Path):
     lines = [
         {"_type": "issue", "id": "bd-1", "title": "Log in", "status": "closed", "close_reason": "Verified by hand"},
@@ -88,7 +125,7 @@ def test_beads_export_with_memories_and_templates_is_read(tmp_path: Path):
         ("bd-2", "COMPLETED", ""),
     ]
     assert plan.warnings == [
-        "Left out: 1 deleted issues, messages and templates",
+        "Left out: 1 deleted or ephemeral issues, messages and templates",
         "Left out: 1 memories and other records",
     ]
 
@@ -131,7 +168,7 @@ def test_vibe_kanban_projects_become_epics(tmp_path):
         ("04", "List", "COMPLETED", "0a"),
         ("05", "Fax", "CANCELLED", "0a"),
     ]
-    assert (plan.items[1].description, plan.items[4].completed_at) == ("By card", "2025-07-02T11:12:13Z")
+    assert (plan.items[1].description, plan.items[4].completed_at) == ("By card", "2025-07-02T11:12:13.456Z")
 
 
 def test_spec_kit_phases_become_dependencies():

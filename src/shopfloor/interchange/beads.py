@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,16 +29,23 @@ DEFAULT_FILE = ".beads/issues.jsonl"
 
 _BLOCKING = ("blocks", "conditional-blocks", "waits-for")
 _PARENT = "parent-child"
+# A molecule is what `bd` makes of a workflow: a parent of its steps.
+_EPIC_TYPES = ("epic", "molecule")
+_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # What an export writes, for a task that is completed or cancelled. An import has nothing to keep of it.
 _EXPORTED_REASONS = ("done", "won't do")
 _STATUS_BY_STATE = {"COMPLETED": "closed", "CANCELLED": "closed", "IN_PROGRESS": "in_progress", "BLOCKED": "blocked"}
 
 
 def read_beads(path: Path) -> Plan:
-    """Read the issues of a file. Deleted ones (tombstones), messages, templates and memories are left out."""
+    """Read the issues of a file.
+
+    Deleted ones (tombstones), messages, templates, memories and ephemeral issues of a workflow are left out.
+    """
     issues: list[Mapping[str, Any]] = []
     others = 0
-    for number, line in enumerate(read_text(path).splitlines(), 1):
+    # Not splitlines: a text may contain U+2028 as it is, which other programs that write this format do not escape.
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         issue = parse_json(line, f"{path}, line {number}")
@@ -50,12 +58,14 @@ def read_beads(path: Path) -> Plan:
         issues.append(issue)
     kept = [issue for issue in issues if not _is_left_out(issue)]
     left_out = {
-        "deleted issues, messages and templates": len(issues) - len(kept),
+        "deleted or ephemeral issues, messages and templates": len(issues) - len(kept),
         "memories and other records": others,
     }
     warnings = [f"Left out: {count} {what}" for what, count in left_out.items() if count]
-    epics = {get_text(issue, "id") for issue in kept if issue.get("issue_type") == "epic"}
-    return build_plan((_to_item(issue, epics) for issue in kept), warnings)
+    epics = {get_text(issue, "id") for issue in kept if issue.get("issue_type") in _EPIC_TYPES}
+    parents = {get_text(issue, "id"): _find_parent(issue) for issue in kept}
+    items = (_to_item(issue, epics, _find_epic(get_text(issue, "id"), parents, epics)) for issue in kept)
+    return build_plan(items, warnings)
 
 
 def write_beads(epics: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -81,14 +91,38 @@ def write_beads(epics: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str,
 
 def _is_left_out(issue: Mapping[str, Any]) -> bool:
     return (
-        issue.get("status") == "tombstone" or issue.get("issue_type") == "message" or issue.get("is_template") is True
+        issue.get("status") == "tombstone"
+        or issue.get("issue_type") == "message"
+        or issue.get("is_template") is True
+        or issue.get("ephemeral") is True
     )
 
 
-def _to_item(issue: Mapping[str, Any], epics: set[str]) -> PlanItem:
-    id, status, close_reason = get_text(issue, "id"), issue.get("status"), get_text(issue, "close_reason")
+def _find_parent(issue: Mapping[str, Any]) -> str | None:
+    edges = list_objects(issue.get("dependencies"))
+    return next((get_text(each, "depends_on_id") for each in edges if each.get("type") == _PARENT), None)
+
+
+def _find_epic(id: str, parents: Mapping[str, str | None], epics: set[str]) -> str | None:
+    """Return the nearest epic above an issue: a task may be below a feature, and the feature below an epic."""
+    seen = {id}
+    above = parents.get(id)
+    while above is not None and above not in seen:
+        if above in epics:
+            return above
+        seen.add(above)
+        above = parents.get(above)
+    return None
+
+
+def _get_plain_text(issue: Mapping[str, Any], name: str) -> str:
+    """Return a text without the colours of a terminal, which agents paste with the output of commands."""
+    return _ESCAPE_SEQUENCE.sub("", get_text(issue, name))
+
+
+def _to_item(issue: Mapping[str, Any], epics: set[str], epic: str | None) -> PlanItem:
+    id, status, close_reason = get_text(issue, "id"), issue.get("status"), _get_plain_text(issue, "close_reason")
     edges = [(each.get("type"), get_text(each, "depends_on_id")) for each in list_objects(issue.get("dependencies"))]
-    parent = next((target for kind, target in edges if kind == _PARENT and target in epics), None)
     state: ImportedState = "PENDING"
     if status == "closed":
         state = "CANCELLED" if close_reason.lower().startswith(("won't", "wontfix")) else "COMPLETED"
@@ -97,19 +131,19 @@ def _to_item(issue: Mapping[str, Any], epics: set[str]) -> PlanItem:
     labels = issue.get("labels")
     return PlanItem(
         id=id,
-        title=get_text(issue, "title"),
+        title=_get_plain_text(issue, "title"),
         kind="epic" if id in epics else "task",
         description=join_sections(
-            ("", get_text(issue, "description")),
-            ("Design", get_text(issue, "design")),
-            ("Acceptance criteria", get_text(issue, "acceptance_criteria")),
-            ("Notes", get_text(issue, "notes")),
+            ("", _get_plain_text(issue, "description")),
+            ("Design", _get_plain_text(issue, "design")),
+            ("Acceptance criteria", _get_plain_text(issue, "acceptance_criteria")),
+            ("Notes", _get_plain_text(issue, "notes")),
             ("Close reason", "" if close_reason in _EXPORTED_REASONS else close_reason),
             ("Labels", ", ".join(map(str, labels)) if isinstance(labels, list) else ""),
         ),
         state=state,
         priority=BACKLOG_PRIORITY if status == "deferred" else priority,
-        epic=None if id in epics else parent,
+        epic=None if id in epics else epic,
         depends_on=tuple(target for kind, target in edges if kind in _BLOCKING and target),
         comments=tuple(_to_comment(each) for each in list_objects(issue.get("comments"))),
         completed_at=get_text(issue, "closed_at") or None,
@@ -117,7 +151,7 @@ def _to_item(issue: Mapping[str, Any], epics: set[str]) -> PlanItem:
 
 
 def _to_comment(comment: Mapping[str, Any]) -> PlanComment:
-    body = get_text(comment, "text", "body")
+    body = _ESCAPE_SEQUENCE.sub("", get_text(comment, "text", "body"))
     id = comment.get("id")
     return PlanComment(
         # A comment without an id is known by its text, so that a second import does not add it again.
