@@ -203,6 +203,19 @@ class TestAgent(Agent):
         self.send(id="request-1", method=method, params=params)
         return self._answers.get()
 
+    def handle(self, message: dict[str, Any]) -> None:
+        if message["method"] == "session/set_model":
+            journal("model", model=message["params"]["modelId"], session=message["params"]["sessionId"])
+            self.send(id=message["id"], result={})
+        else:
+            super().handle(message)
+
+    def send(self, **message: Any) -> None:
+        if BEHAVIOUR == "has_models" and "sessionId" in message.get("result", {}):
+            offered = [{"modelId": id, "name": id} for id in ("fast-1", "deep-2", "deep-3")]
+            message["result"]["models"] = {"currentModelId": "fast-1", "availableModels": offered}
+        super().send(**message)
+
     def handle_response(self, message: dict[str, Any]) -> None:
         self._answers.put(message["result"])
 

@@ -8,11 +8,14 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shopfloor.domain.usage import UsageKind
+from shopfloor.errors import BadSettings
 from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.runner.crew_options import change_options, read_crew_options
 from tests.operator_access import read_as_operator
 from tests.runner.crew_support import CHECK, CrewProject, list_events
 from tests.runner.support import PATIENCE, EndedRun, StartedRun, wait_until
@@ -65,6 +68,66 @@ agent = '{project.agent("good")}'
     assert any("Kind two." in text for text in project.read_prompts())
     merges = project.show()["merges"]
     assert {merge["approvedBy"] for merge in merges} == {"agent:crew-reviewer"}
+
+
+def test_each_role_has_the_model_of_the_command_line(project: CrewProject):
+    project.write_spec("one: write one.txt 1")
+    models = ("--model", "fast-1", "--planner-model", "deep-2", "--reviewer-model", "deep-3")
+    reviewer = project.agent("has_models")
+    ended = project.run_crew("has_models", *models, "--reviewer", reviewer, workers=1)
+    assert ended.code == 0, ended.out
+    assert [facts["model"] for facts in project.read_journal("model")] == ["deep-2", "fast-1", "deep-3"]
+
+
+def test_a_planner_of_the_same_agent_has_the_model_of_the_workers():
+    same = read_crew_options(None, {}, {"worker": {"agent": "x", "model": "m"}})
+    other = read_crew_options(None, {}, {"worker": {"agent": "x", "model": "m"}, "planner": {"agent": "y"}})
+    assert same.planner is not None
+    assert other.planner is not None
+    assert (same.planner.model, other.planner.model) == ("m", None)
+
+
+CREW_FILE = """
+[crew]
+attempts = 0
+[[worker]]
+agent = "x"
+[[worker]]
+agent = "x"
+permissions = "often"
+[planner]
+agent = "x"
+iteration = 5
+"""
+
+
+def test_a_wrong_option_is_named_as_the_person_wrote_it(tmp_path: Path):
+    file = tmp_path / "crew.toml"
+    file.write_text(CREW_FILE)
+    wrong: list[tuple[dict[str, Any], dict[str, dict[str, Any]], str]] = [
+        ({"cost": 0.0}, {}, "--cost must be more than 0"),
+        ({"worker_tokens": 0}, {}, "--worker-tokens must be at least 1"),
+        ({}, {"worker": {"permissions": "no"}}, "--permissions must be one of ask, allow, deny, rules"),
+        ({}, {"worker": {"tokens": 0}}, "--task-tokens must be at least 1"),
+        ({}, {"worker": {"grace": "long"}}, "--grace is invalid: expected a duration such as 90s, 30m, 2h or 1d"),
+        ({}, {"reviewer": {"agent": ""}}, "--reviewer is invalid: a command must not be empty"),
+        ({}, {"reviewer": {"model": "m"}}, "--reviewer-model has no effect without --reviewer"),
+    ]
+    for given, roles, text in wrong:
+        with pytest.raises(BadSettings) as error:
+            read_crew_options(None, given, roles)
+        assert str(error.value) == text
+    with pytest.raises(BadSettings) as error:
+        read_crew_options(file, {}, {"worker": {"tokens": 0}})
+    assert str(error.value).split("; ") == [
+        "`attempts` in [crew] must be at least 1",
+        "--task-tokens must be at least 1",
+        f"`permissions` in [[worker]] number 2 of {file} must be one of ask, allow, deny, rules",
+        f"`iteration` in [planner] of {file} is unknown",
+    ]
+    with pytest.raises(BadSettings) as error:
+        change_options({"worker": [{"agent": ["x"]}]}, {"worker_cost": 0}, {"tokens": 0})
+    assert str(error.value) == "--worker-cost must be more than 0; --task-tokens must be at least 1"
 
 
 def test_auto_merge_brings_verified_work_into_the_project(project: CrewProject):
@@ -213,10 +276,25 @@ def test_a_killed_server_does_not_disturb_a_crew(project: CrewProject):
     assert sorted(project.show_file("log.txt").split()) == ["0", "1", "2", "3"]
 
 
-def test_a_crew_without_workers_is_not_started(project: CrewProject):
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--workers", "0"), "A crew needs a worker"),
+        (("--name", "a b"), "'a b' cannot be the name of a crew"),
+        (("--name", "x" * 41), f"'{'x' * 41}' cannot be the name of a crew"),
+        (("--epic", "epic-1"), "Name a specification or an epic, not both"),
+        (("--crew", "none.toml"), "File of the crew not found: none.toml"),
+        (("--spec", "empty.md"), "The specification empty.md is empty"),
+    ],
+)
+def test_a_crew_that_cannot_work_is_not_started(project: CrewProject, options: tuple[str, ...], text: str):
     project.write_spec("one: write one.txt 1")
-    refused = project.run_command(*project.build_crew_arguments("good", workers=0))
-    assert (refused.returncode, "A crew needs a worker" in refused.stderr) == (1, True)
+    (project.root / "empty.md").write_text("\n")
+    refused = project.run_command(*project.build_crew_arguments("good"), *options)
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines()[0] == f"shopfloor: {text}"
+    with project.open_server() as shopfloor:
+        assert shopfloor.call("desk", "crew_list")["crews"] == []
 
 
 def test_a_crew_says_that_uncommitted_changes_are_not_part_of_its_work(project: CrewProject):
@@ -225,4 +303,4 @@ def test_a_crew_says_that_uncommitted_changes_are_not_part_of_its_work(project: 
     ended = project.run_crew("good", "--epic", epic, workers=1)
     assert ended.code == 0, ended.out
     [warning] = list_events(ended, "warning")
-    assert warning["text"].startswith("uncommitted changes of 1 files are not part of the work, which begins at ")
+    assert warning["text"].startswith("uncommitted changes of 1 file are not part of the work, which begins at ")

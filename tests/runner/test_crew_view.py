@@ -31,6 +31,15 @@ def test_events_are_sentences_about_a_worker():
     ]
 
 
+def test_a_plan_lists_its_tasks():
+    tasks = [f"task-{number} part" for number in range(1, 11)]
+    planned = show("planned", crew="night", epic="epic-3", phase="approval", tasks=tasks)
+    assert planned[0] == "night: planned epic-3: 10 tasks"
+    assert planned[1:3] == ["task-1 part", "task-2 part"]
+    assert planned[-1] == "… 2 more lines"
+    assert show("planned", crew="n", epic="epic-3", phase="work", tasks=["task-1 a"])[0] == "n: planned epic-3: 1 task"
+
+
 def test_long_lines_are_cut_to_the_terminal_but_not_what_a_person_copies():
     [line] = show("task_started", crew="night", worker="w", task="task-4", title="x" * 100)
     assert len(line) + 9 == 60

@@ -197,7 +197,9 @@ def test_a_folder_to_write_to_must_exist(project: CrewProject):
 def test_the_sandbox_is_an_option_of_the_whole_crew(tmp_path: Path):
     file = tmp_path / "crew.toml"
     file.write_text('[worker]\nagent = "x"\nsandbox = true\n')
-    with pytest.raises(BadSettings, match=r"worker.sandbox: the sandbox is that of the whole crew") as error:
+    with pytest.raises(
+        BadSettings, match=r"`sandbox` in \[worker\] of .*: the sandbox is that of the whole crew"
+    ) as error:
         read_crew_options(file, {}, {})
     assert error.value.hint == "Set it in [crew]"
 

@@ -138,6 +138,17 @@ async def test_decide_enforces_the_budgets(shopfloor: Shopfloor):
     assert context.ending == Ending(RunState.STOPPED, 3, reason)
 
 
+async def test_a_message_after_the_last_allowed_iteration_adds_one_and_no_more(shopfloor: Shopfloor):
+    context = await new_context(shopfloor, iterations=1)
+    await pass_iterations(shopfloor, 0)
+    await write(shopfloor, lambda uow: runs.send_message(uow, "r", "Use blue"))
+    assert await states.decide_next(context) is State.LAUNCH
+    await pass_iterations(shopfloor, 1)
+    assert await states.decide_next(context) is State.FINISH
+    assert context.ending is not None
+    assert context.ending.code == 3
+
+
 async def test_decide_verifies_when_no_task_is_left(shopfloor: Shopfloor):
     context = await new_context(shopfloor)
     await write(shopfloor, lambda uow: run_tasks.add_tasks(uow, "r", [run_tasks.NewTask("a", "completed")]))

@@ -36,6 +36,27 @@ def test_a_crew_is_approved_scaled_and_paused_on_its_page(populated: Desk, opera
     assert (shown.phase, shown.wanted, shown.workers) == ("work", "pause", 3)
 
 
+def test_the_question_that_a_crew_waits_for_is_answered_on_its_page(populated: Desk, operator: Page) -> None:
+    worker = "crew-night-worker-1"
+
+    def begin(uow: UnitOfWork) -> int:
+        [task] = crews.list_tasks(uow, uow.crews.update("crew-night", uow.now, phase="work"))
+        uow.tasks.update(task.number, uow.now, state="IN_PROGRESS", assignee=worker, attempts=1)
+        return task.number
+
+    number = populated.write(begin)
+    populated.open_page(operator, "/crews/crew-night")
+    facts = {"subject": "Which colour?", "body": "The page needs one.", "options": ["Red", "Blue"]}
+    populated.call_as(worker, "mcp__mail__ask", **facts, timeoutSeconds=0)
+    populated.call_as(worker, "mcp__task__update_status", taskId=f"task-{number}", state="BLOCKED")
+    asked = operator.get_by_role("region", name=f"Question of {worker}")
+    expect(asked.get_by_text("The page needs one.")).to_be_visible(timeout=180_000)
+    expect(asked.get_by_label("Answer to Which colour?")).to_be_visible()
+    asked.get_by_role("button", name="Blue").click()
+    expect(asked).to_have_count(0, timeout=180_000)
+    assert populated.write(lambda uow: uow.tasks.get(number)).state == "IN_PROGRESS"
+
+
 def test_a_crew_is_merged_and_its_work_reviewed_on_the_pages(populated: Desk, operator: Page, tmp_path: Path) -> None:
     git = _create_repository(tmp_path / "repository")
     branch = "shopfloor-crew/crew-night/epic"

@@ -52,6 +52,20 @@ def start_crew(
     workers: Workers = None,
     planner: Annotated[str | None, typer.Option("--planner", help="Agent that plans; by default --agent.")] = None,
     reviewer: Annotated[str | None, typer.Option("--reviewer", help="Agent that reviews before the merge.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Model of the workers' sessions, by id or name; default: the agent's.")
+    ] = None,
+    mode: Annotated[
+        str | None, typer.Option("--mode", help="Mode of the workers' sessions; by default one that asks.")
+    ] = None,
+    planner_model: Annotated[
+        str | None, typer.Option("--planner-model", help="Model of the planner; by default --model for the same agent.")
+    ] = None,
+    planner_mode: Annotated[str | None, typer.Option("--planner-mode", help="Mode of the planner's sessions.")] = None,
+    reviewer_model: Annotated[str | None, typer.Option("--reviewer-model", help="Model of the reviewer.")] = None,
+    reviewer_mode: Annotated[
+        str | None, typer.Option("--reviewer-mode", help="Mode of the reviewer's sessions.")
+    ] = None,
     verify: Annotated[
         list[str] | None, typer.Option("--verify", help="Command that must pass before work is merged.")
     ] = None,
@@ -131,6 +145,8 @@ def start_crew(
     }
     worker: dict[str, Any] = {
         "agent": agent,
+        "model": model,
+        "mode": mode,
         "permissions": permissions,
         **_budgets("", task_time, task_iterations, task_tokens, task_cost),
         "iteration_time": iteration_time,
@@ -140,8 +156,14 @@ def start_crew(
     shared = {"iteration_time": iteration_time, "grace": grace}
     roles: dict[str, dict[str, Any]] = {
         "worker": worker,
-        "planner": {"agent": planner, "permissions": permissions, **shared},
-        "reviewer": {"agent": reviewer, **shared},
+        "planner": {
+            "agent": planner,
+            "model": planner_model,
+            "mode": planner_mode,
+            "permissions": permissions,
+            **shared,
+        },
+        "reviewer": {"agent": reviewer, "model": reviewer_model, "mode": reviewer_mode, **shared},
     }
     options = crew_main.read_options(
         settings, file, _drop_missing(given), {role: _drop_missing(facts) for role, facts in roles.items()}
@@ -242,9 +264,12 @@ def pause_crew(settings: Settings, name: Name, as_json: AsJson = False) -> None:
 @command(app, "stop")
 def stop_crew(settings: Settings, name: Name, as_json: AsJson = False) -> None:
     """Stop a crew. Worktrees with uncommitted work stay in place."""
-    folder = crew_main.get_worktree_folder(settings, name)
-    where = f"Unfinished work stays in {folder}\n" if folder.is_dir() else ""
-    _steer(settings, "crew_stop", name, as_json, f"{name} stops\n{where}Continue: shopfloor crew resume {name}")
+    # Before the stop: the answer does not wait until the agents have ended.
+    lines = [
+        f"{name} stops",
+        *(f"Uncommitted work stays in {folder}" for folder in crew_main.list_dirty(settings, name)),
+    ]
+    _steer(settings, "crew_stop", name, as_json, "\n".join([*lines, f"Continue: shopfloor crew resume {name}"]))
 
 
 @command(app, "approve")

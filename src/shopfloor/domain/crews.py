@@ -139,6 +139,17 @@ class CrewTask:
     merge: Merge | None
 
 
+@dataclass(frozen=True, slots=True)
+class AskedQuestion:
+    """A mail in which an agent of a crew asked a person, with the answer if there is one."""
+
+    mail: int
+    agent: str
+    subject: str
+    answer: str | None
+    answered_by: str | None
+
+
 def find_stuck_tasks(tasks: list[Task], blockers: dict[int, list[int]]) -> list[Task] | None:
     """Return the open tasks of an epic if none of them can move by itself, or None.
 

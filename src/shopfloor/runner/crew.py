@@ -49,7 +49,7 @@ from shopfloor.runner.run_store import RunStore
 from shopfloor.runner.task_work import LOST, PlanWork, ReviewWork, TaskWork
 from shopfloor.runner.view import View
 from shopfloor.runner.work import Work
-from shopfloor.runner.worktrees import Worktrees
+from shopfloor.runner.worktrees import Worktrees, has_changes
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 
@@ -127,6 +127,8 @@ class CrewDriver:
 
     async def run(self) -> Ending:
         """Drive the crew to its end, and return how it ended."""
+        if self._status.crew.phase is Phase.APPROVAL:
+            self._show_plan_question()
         helpers = [asyncio.create_task(self._follow()), asyncio.create_task(self._renew_leases())]
         try:
             while self._ending is None:
@@ -457,10 +459,10 @@ class CrewDriver:
         if ending.code == 0:
             await self._worktrees.remove_worktree(folder)
             crew = await self._store.finish_planning(run, ask=self._options.approve_plan)
-            self._view.show("planned", crew=self.name, epic=f"epic-{crew.epic}", phase=crew.phase.value)
+            tasks = [f"task-{task.number} {task.title}" for task in (await self._store.load_board()).tasks]
+            self._view.show("planned", crew=self.name, epic=f"epic-{crew.epic}", phase=crew.phase.value, tasks=tasks)
             if crew.phase is Phase.APPROVAL:
-                how = f"shopfloor crew approve {self.name}"
-                self._view.show("asked", crew=self.name, question="May the crew work on this plan?", how=how)
+                self._show_plan_question()
             await self._refresh()
         elif self._ending is None:
             empty = not (await self._store.load_board()).tasks and ending.code != AGENT_FAILED
@@ -469,6 +471,10 @@ class CrewDriver:
             if code != BUDGET_EXHAUSTED:
                 hint += f". Continue: shopfloor crew resume {self.name}"
             self._set_ending(Ending(state, code, hint))
+
+    def _show_plan_question(self) -> None:
+        how = f"shopfloor crew approve {self.name}"
+        self._view.show("asked", crew=self.name, question="May the crew work on this plan?", how=how)
 
     # Workers
 
@@ -700,11 +706,14 @@ class CrewDriver:
 
     # The end
 
+    async def end_removals(self) -> None:
+        """Wait until git has removed what it began to remove. A removal that failed is repeated by `finish`."""
+        await asyncio.gather(*self._removals, return_exceptions=True)
+
     async def finish(self, ending: Ending) -> None:
         """Record how the crew ended, and mail the report."""
         await self._account([])
-        # One that failed is repeated below.
-        await asyncio.gather(*self._removals, return_exceptions=True)
+        await self.end_removals()
         board = await self._store.load_board()
         merged = {merge.task for merge in board.merges if merge.state is MergeState.MERGED}
         left = []
@@ -712,11 +721,14 @@ class CrewDriver:
             folder = self._worktrees.task_folder(task.number)
             if task.number in merged - self._removed:
                 await self._remove_task_worktree(task.number)
-            elif await self._worktrees.has_changes(folder):
+            elif await has_changes(folder):
                 left.append(f"task-{task.number}: {folder}")
-        for name in ("plan", "merge"):
-            await self._worktrees.remove_worktree(self._worktrees.folder / name)
-        report = crew_report.write_report(board, ending.reason, left)
+        # A reviewer that was ended has left its copy of the work.
+        for name in ("plan", "merge", *(f"review-{task.number}" for task in board.tasks)):
+            folder = self._worktrees.folder / name
+            if folder.exists():
+                await self._worktrees.remove_worktree(folder)
+        report = crew_report.write_report(board, await self._store.list_questions(), ending.reason, left)
         await self._store.finish(ending.state, ending.reason, report)
         for line in left:
             self._view.show("work_left", crew=self.name, where=line)

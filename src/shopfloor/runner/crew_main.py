@@ -46,7 +46,8 @@ def start(
 ) -> int:
     """Create a crew for a specification or an epic, drive it to its end and return the exit code."""
     if (spec is None) == (epic is None):
-        raise BadSettings("Name a specification or an epic", hint="Start with --spec FILE, or with --epic epic-3")
+        problem = "Name a specification or an epic" + (", not both" if spec is not None else "")
+        raise BadSettings(problem, hint="Start with --spec FILE, or with --epic epic-3")
     try:
         text = "" if spec is None else spec.read_text("utf-8")
     except FileNotFoundError:
@@ -55,6 +56,8 @@ def start(
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadSettings(f"Cannot read the specification {spec}: {error}") from None
+    if spec is not None and not text.strip():
+        raise BadSettings(f"The specification {spec} is empty", hint="Write what to do into it")
     _check_options(settings, options, needs_planner=epic is None)
     if options.workers == 0:
         raise BadSettings(
@@ -188,7 +191,8 @@ async def _drive_crew(
         facts = {"epic": f"epic-{crew.epic}", "branch": crew.branch, "workers": crew.workers}
         view.show("crew_started", crew=crew.name, **facts)
         if crew.fence == 1 and (files := await worktrees.count_uncommitted_files(settings.project)):
-            text = f"uncommitted changes of {files} files are not part of the work, which begins at {crew.base[:12]}"
+            changed = "1 file" if files == 1 else f"{files} files"
+            text = f"uncommitted changes of {changed} are not part of the work, which begins at {crew.base[:12]}"
             view.show("warning", crew=crew.name, text=text)
         driver = CrewDriver(settings, options, store, trees, status, view)
         sandbox = build_sandbox(settings, options, trees.folder, options.agents)
@@ -206,6 +210,12 @@ async def _open_worktrees(settings: Settings, crew: Crew, *, in_sandbox: bool) -
 def get_worktree_folder(settings: Settings, name: str) -> Path:
     """Return the folder with the worktrees of a crew."""
     return settings.data / WORKTREE_FOLDER / f"crew-{name}"
+
+
+def list_dirty(settings: Settings, name: str) -> list[Path]:
+    """Return the worktrees of a crew's tasks on this machine that have uncommitted work."""
+    folders = sorted(get_worktree_folder(settings, name).glob("task-*"))
+    return [folder for folder in folders if asyncio.run(worktrees.has_changes(folder))]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ TEMPLATE = Path(__file__).with_name("crew.toml")
 """A commented file with every role, for `shopfloor template export crew`."""
 
 _ROLES = ("worker", "planner", "reviewer")
+_BUDGETS = ("time", "iterations", "tokens", "cost")
 _ROLE_DEFAULTS: dict[str, dict[str, Any]] = {
     "worker": {"iterations": 20},
     "planner": {"iterations": 5},
@@ -57,7 +59,7 @@ class CrewOptions(SandboxOptions):
 
     def get_budget(self, prefix: str = "") -> dict[str, Any]:
         """Return the budgets of the crew, or with the prefix `worker_` those of each worker."""
-        return {name: getattr(self, f"{prefix}{name}") for name in ("time", "iterations", "tokens", "cost")}
+        return {name: getattr(self, f"{prefix}{name}") for name in _BUDGETS}
 
     @property
     def agents(self) -> list[Command | None]:
@@ -93,9 +95,7 @@ def read_crew_options(
     crew = {**(defaults or {}), **known.get("crew", {}), **given}
     kinds = known.get("worker", {})
     kinds = list(kinds) if isinstance(kinds, list) else [kinds]
-    for role, table in [*(("worker", kind) for kind in kinds), *((role, known.get(role, {})) for role in _ROLES[1:])]:
-        if own := sorted(SandboxOptions.model_fields.keys() & table.keys()):
-            raise BadSettings(f"{role}.{own[0]}: the sandbox is that of the whole crew", hint="Set it in [crew]")
+    _check_sandbox(file, [*(("worker", kind) for kind in kinds), *((role, known.get(role, {})) for role in _ROLES[1:])])
     workers = crew.pop("workers", None)
     if workers is not None and len(kinds) == 1:
         kinds[0] = {**kinds[0], "count": workers}
@@ -103,10 +103,32 @@ def read_crew_options(
     for role in ("planner", "reviewer"):
         chosen = {**known.get(role, {}), **roles.get(role, {})}
         if role == "planner" and "agent" not in chosen:
-            chosen["agent"] = crew["worker"][0].get("agent")
-        if chosen.get("agent"):
+            # The same agent, so the same models are on offer.
+            first = crew["worker"][0]
+            chosen = {**{name: first[name] for name in ("agent", "model") if name in first}, **chosen}
+        if chosen.get("agent") is not None:
             crew[role] = {**_ROLE_DEFAULTS[role], **chosen}
-    return _build_options(crew)
+        elif unused := sorted({"model", "mode"} & roles.get(role, {}).keys()):
+            raise BadSettings(f"--{role}-{unused[0]} has no effect without --{role}", hint=f"Name the {role}'s agent")
+
+    def name_option(place: Sequence[Any]) -> str:
+        if place[0] not in _ROLES:
+            source = "[crew]" if place[0] in known.get("crew", {}) else "[run] of shopfloor.toml"
+            return f"--{_to_kebab(place[0])}" if place[0] in given else f"`{place[0]}` in {source}"
+        role, field = place[0], next((name for name in place[1:] if isinstance(name, str)), "")
+        if field in roles.get(role, {}):
+            return _name_role_option(role, field)
+        which = f"[[worker]] number {place[1] + 1}" if role == "worker" and len(kinds) > 1 else f"[{role}]"
+        return f"`{field}` in {which} of {file}"
+
+    return _build_options(crew, name_option)
+
+
+def _check_sandbox(file: Path | None, tables: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    for role, table in tables:
+        if own := sorted(SandboxOptions.model_fields.keys() & table.keys()):
+            reason = f"`{own[0]}` in [{role}] of {file}: the sandbox is that of the whole crew"
+            raise BadSettings(reason, hint="Set it in [crew]")
 
 
 def change_options(stored: dict[str, Any], given: dict[str, Any], of_task: dict[str, Any]) -> CrewOptions:
@@ -116,18 +138,39 @@ def change_options(stored: dict[str, Any], given: dict[str, Any], of_task: dict[
     for role in ("planner", "reviewer"):
         if stored.get(role) is not None:
             changed[role] = {**stored[role], **of_task}
-    return _build_options(changed)
+
+    def name_option(place: Sequence[Any]) -> str:
+        return f"--{'task-' if place[0] in _ROLES else ''}{_to_kebab(place[-1])}"
+
+    return _build_options(changed, name_option)
 
 
-def _build_options(given: dict[str, Any]) -> CrewOptions:
+def _name_role_option(role: str, field: str) -> str:
+    """Return the option of the command line that sets a field of a role."""
+    if field == "agent":
+        return "--agent" if role == "worker" else f"--{role}"
+    if field in _BUDGETS:
+        return f"--task-{field}"
+    of_role = role != "worker" and field in ("model", "mode")
+    return f"--{role}-{field}" if of_role else f"--{_to_kebab(field)}"
+
+
+def _to_kebab(field: str) -> str:
+    return field.replace("_", "-")
+
+
+def _build_options(given: dict[str, Any], name_option: Callable[[Sequence[Any]], str]) -> CrewOptions:
+    """Validate the options; `name_option` says where a person has set what is wrong."""
     try:
         return CrewOptions(**given)
     except ValidationError as error:
-        problems = [
-            f"{'.'.join(map(str, item['loc'])).replace('_', '-')} {describe_rule(item)}"
-            for item in error.errors(include_url=False)
-        ]
-        raise BadSettings("; ".join(problems), hint="Run `shopfloor crew start --help` for the options") from None
+        problems = []
+        for item in error.errors(include_url=False):
+            rule = "is unknown" if item["type"] == "extra_forbidden" else describe_rule(item)
+            problems.append(f"{name_option(item['loc'])} {rule}")
+        # An option of the command line is wrong for every kind of worker.
+        text = "; ".join(dict.fromkeys(problems))
+        raise BadSettings(text, hint="Run `shopfloor crew start --help` for the options") from None
 
 
 def _read_file(file: Path | None) -> dict[str, Any]:
@@ -135,6 +178,9 @@ def _read_file(file: Path | None) -> dict[str, Any]:
         return {}
     try:
         known = tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        hint = f"Write one: shopfloor template export crew {file}"
+        raise BadSettings(f"File of the crew not found: {file}", hint=hint) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadSettings(f"Cannot read {file}: {error}") from None
     unknown = sorted(set(known) - {"crew", *_ROLES})

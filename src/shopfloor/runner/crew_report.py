@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shopfloor.domain.crews import AskedQuestion
 from shopfloor.domain.tasks import State
 from shopfloor.domain.times import SECOND
 from shopfloor.runner.crew_store import Board
@@ -12,7 +13,7 @@ from shopfloor.runner.crew_store import Board
 MILLIONTHS = 1_000_000
 
 
-def write_report(board: Board, reason: str, left: Sequence[str]) -> str:
+def write_report(board: Board, questions: Sequence[AskedQuestion], reason: str, left: Sequence[str]) -> str:
     """Write the report of a crew that ends. `left` are worktrees with uncommitted work."""
     crew, runs = board.crew, {run.task: run for run in board.runs if ".task-" in run.name}
     tokens, cost = sum(run.tokens for run in board.runs), sum(run.cost for run in board.runs)
@@ -22,7 +23,7 @@ def write_report(board: Board, reason: str, left: Sequence[str]) -> str:
         "",
         f"Epic: epic-{crew.epic} {board.epic.title}",
         f"Branch: {crew.branch}, merge it with: shopfloor crew merge {crew.name}",
-        f"Used: {tokens:,} tokens" + (f", ${cost / MILLIONTHS:.2f}" if cost else ""),
+        f"Used: {crew.spent // SECOND} s, {tokens:,} tokens" + (f", ${cost / MILLIONTHS:.2f}" if cost else ""),
         "",
     ]
     for task in board.tasks:
@@ -33,16 +34,33 @@ def write_report(board: Board, reason: str, left: Sequence[str]) -> str:
         lines.append(f"- task-{task.number} {task.title}: {state}, {task.assignee or 'no agent'}{took}{how}")
         if task.state in (State.FAILED, State.BLOCKED) and run is not None and run.reason:
             lines.append(f"  {run.reason}")
-    if board.requests:
-        of_run = {run.name: run for run in board.runs}
-        lines += ["", "People were asked:"]
-        for request in board.requests:
-            run = of_run[request.run]
-            about = f" on task-{run.task}" if run.task else ""
-            first = request.question.partition("\n")[0]
-            by = f" ({request.answered_by})" if request.answered_by else ""
-            lines.append(f"- {run.worker}{about}: {first}")
-            lines.append(f"  {request.answer or 'not answered'}{by}")
+    if board.requests or questions:
+        lines += ["", "People were asked:", *_describe_requests(board), *_describe_questions(questions)]
     if left:
         lines += ["", "Uncommitted work was left in place:", *(f"- {line}" for line in left)]
     return "\n".join(lines)
+
+
+def _describe_requests(board: Board) -> list[str]:
+    """Describe permissions and plans that people were asked for."""
+    of_run, lines = {run.name: run for run in board.runs}, []
+    for request in board.requests:
+        run = of_run[request.run]
+        about = f" on task-{run.task}" if run.task else ""
+        lines.append(f"- {run.worker}{about}: {request.question.partition(chr(10))[0]}")
+        lines.append(_describe_answer(request.answer, request.answered_by))
+    return lines
+
+
+def _describe_questions(questions: Sequence[AskedQuestion]) -> list[str]:
+    """Describe questions that agents asked by mail."""
+    lines = []
+    for question in questions:
+        lines.append(f"- {question.agent} in mail-{question.mail}: {question.subject}")
+        lines.append(_describe_answer(question.answer, question.answered_by))
+    return lines
+
+
+def _describe_answer(answer: str | None, by: str | None) -> str:
+    first = (answer or "not answered").partition("\n")[0]
+    return f"  {first}{f' ({by})' if by else ''}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from shopfloor.domain.crews import Crew, CrewStatus, CrewTask, Merge, Role
+from shopfloor.domain.crews import AskedQuestion, Crew, CrewStatus, CrewTask, Merge, Role
 from shopfloor.domain.epics import Epic
 from shopfloor.domain.principals import CREW_DRIVER, WORKER, Agent, Kind, Principal
 from shopfloor.domain.runs import Request, Run, RunState
@@ -60,6 +60,10 @@ class CrewStore:
     async def load_board(self) -> Board:
         """Load the tasks, the merge queue and the runs of the crew."""
         return convert(await self._call("crew_board", {}), Board)
+
+    async def list_questions(self) -> list[AskedQuestion]:
+        """List the mails in which the agents of the crew have asked a person."""
+        return convert(await self._call("crew_questions", {}), list[AskedQuestion])
 
     async def load_task(self, task: int) -> CrewTask:
         """Load a task with its comments and its entry in the merge queue."""

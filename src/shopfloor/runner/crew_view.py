@@ -44,7 +44,8 @@ def _format_start(facts: Facts) -> str:
 
 
 def _format_plan(facts: Facts) -> str:
-    return f"planned {facts['epic']}"
+    tasks = facts["tasks"]
+    return "\n".join([f"planned {facts['epic']}: {len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}", *tasks])
 
 
 def _format_waiting(facts: Facts) -> str:
@@ -97,5 +98,7 @@ _LINES: dict[str, Callable[[Facts], str]] = {
     "worker_paused": lambda facts: f"pauses for {facts['seconds']} s after three crashes",
 }
 """The text of each event that is shown."""
-_WHOLE = frozenset({"asked", "crew_ended", "merge_returned", "merged", "permission_asked", "task_left", "work_left"})
+_WHOLE = frozenset(
+    {"asked", "crew_ended", "merge_returned", "merged", "permission_asked", "task_left", "warning", "work_left"}
+)
 """Events with a path, a command or a question: never cut."""

@@ -100,7 +100,9 @@ async def decide_next(context: RunContext) -> State:
         return State.WAIT
     if context.work.needs_verification(context, snapshot):
         return State.VERIFY
-    budget = find_exhausted(context.run, context.options, snapshot.next_number, Usage(), context.unaccounted)
+    # Text that came in the last allowed iteration is worth one more: the work may be done but for what it says.
+    begun = snapshot.next_number - snapshot.has_unread
+    budget = find_exhausted(context.run, context.options, begun, Usage(), context.unaccounted)
     if budget is not None:
         obstacle: Wait | Ending | None = Ending(RunState.STOPPED, BUDGET_EXHAUSTED, context.budget_hint(budget))
     else:

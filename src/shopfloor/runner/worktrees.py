@@ -139,7 +139,7 @@ class Worktrees:
 
     async def commit_all(self, folder: Path, message: str) -> str:
         """Commit everything in a worktree, and return its last commit. Unresolved conflicts are rejected."""
-        if await self.has_changes(folder):
+        if await has_changes(folder):
             # Before `add`, which would end the conflict for git: the next prompt has to name the files again.
             if marked := await self._list_marked_files(folder):
                 raise GitFailed(f"conflicts are not resolved in {', '.join(marked)}")
@@ -163,10 +163,6 @@ class Worktrees:
             return bool(await _git(folder, "rev-parse", "--verify", "--quiet", "MERGE_HEAD"))
         return False
 
-    async def has_changes(self, folder: Path) -> bool:
-        """Report whether a worktree has uncommitted changes."""
-        return (folder / ".git").exists() and bool(await _git(folder, "status", "--porcelain"))
-
     async def update_from_crew(self, folder: Path) -> list[str]:
         """Merge the crew's branch into the branch of a task. Return the files with conflicts, which stay in the worktree."""
         git_folder = await _find_git_folder(folder)
@@ -177,7 +173,7 @@ class Worktrees:
             # changes before, and no agent has worked since.
             await _git(folder, "reset", "--quiet", "--hard")
             await _git(folder, "clean", "--quiet", "--force", "-d")
-        elif await self.is_merging(folder) or await self.has_changes(folder):
+        elif await self.is_merging(folder) or await has_changes(folder):
             return await self.list_conflicts(folder)
         mark.touch()
         conflicts: list[str] = []
@@ -276,6 +272,11 @@ async def find_repository(project: Path) -> tuple[Path, str]:
         hint = "Run `git config user.name NAME` and `git config user.email ADDRESS`"
         raise BadSettings("A crew commits, and git does not know your name", hint=hint) from None
     return Path(top), prefix
+
+
+async def has_changes(folder: Path) -> bool:
+    """Report whether a worktree has uncommitted changes."""
+    return (folder / ".git").exists() and bool(await _git(folder, "status", "--porcelain"))
 
 
 async def count_uncommitted_files(project: Path) -> int:

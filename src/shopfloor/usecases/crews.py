@@ -8,6 +8,7 @@ import re
 from shopfloor.domain.crew_events import CrewChanged, CrewEnded, CrewStarted
 from shopfloor.domain.crews import (
     MAX_CREW_TASKS,
+    AskedQuestion,
     Crew,
     CrewStatus,
     CrewTask,
@@ -17,10 +18,10 @@ from shopfloor.domain.crews import (
     check_crew_fence,
 )
 from shopfloor.domain.epics import EpicState
-from shopfloor.domain.mail import HUMAN, SYSTEM, agent_participant
+from shopfloor.domain.mail import HUMAN, SYSTEM, Mail, Question, agent_participant
 from shopfloor.domain.principals import ORCHESTRATOR, REVIEWER, WORKER, Agent
 from shopfloor.domain.run_events import RunSteered
-from shopfloor.domain.runs import Run, RunState, Wanted, check_run_name
+from shopfloor.domain.runs import Run, RunState, Wanted
 from shopfloor.domain.tasks import FINISHED, State, Task
 from shopfloor.errors import AgentNotFound, InvalidInput, InvalidState
 from shopfloor.repositories.uow import UnitOfWork
@@ -33,6 +34,7 @@ MAX_REQUESTS = 100
 """How many questions of a crew to people its report has, and its page."""
 
 _MAX_CREWS = 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _MAX_SENT = 20
 """How many mails of an agent are looked at for open questions, the newest first."""
 
@@ -64,8 +66,9 @@ def create_crew(
 
     Crews that work on one epic in one project share its branch: a task needs the work of those that it depends on.
     """
-    if len(check_run_name(name)) > 40:
-        raise InvalidInput("the name of a crew has at most 40 characters", field="name")
+    if not _NAME.fullmatch(name):
+        hint = "Use 1 to 40 letters, digits, '.', '_' or '-', beginning with a letter or digit"
+        raise InvalidInput(f"'{name[:80]}' cannot be the name of a crew", field="name", hint=hint)
     phase = Phase.PLAN if epic is None else Phase.WORK
     if epic is None:
         epic = epics.create_epic(uow, title, spec, None, None).id
@@ -126,7 +129,7 @@ def drive_crew(uow: UnitOfWork, name: str, options: str, workers: int | None, *,
 
 
 def continue_answered_tasks(uow: UnitOfWork, asker: str, subject: str, answer: str) -> None:
-    """Let an agent of a crew at work continue its blocked tasks; the answer to its question is a comment of each.
+    """Let an agent of a crew at work continue its blocked tasks; the answer to its mail is a comment of each.
 
     The answer is also mail to the agent, but another task's prompt may include that first.
     """
@@ -198,18 +201,35 @@ def load_status(uow: UnitOfWork, name: str) -> CrewStatus:
         held=held,
         newest_change=max((task.updated_at for task in found), default=0),
         merges=tuple(merges),
-        questions=_list_open_questions(uow, {task.assignee for task in found if task.state is State.BLOCKED}),
+        questions=tuple(question.mail for _, question in _find_open_questions(uow, found)),
     )
 
 
-def _list_open_questions(uow: UnitOfWork, askers: set[str | None]) -> tuple[int, ...]:
-    """Return the newest mails in which these agents ask a person and that can still be answered."""
-    found: list[int] = []
+def list_open_questions(uow: UnitOfWork, crew: Crew) -> list[tuple[Mail, Question]]:
+    """Return the mails in which the holders of blocked tasks ask a person, and that can still be answered."""
+    return _find_open_questions(uow, list_tasks(uow, crew))
+
+
+def _find_open_questions(uow: UnitOfWork, of_crew: list[Task]) -> list[tuple[Mail, Question]]:
+    askers = {task.assignee for task in of_crew if task.state is State.BLOCKED}
+    found: list[tuple[Mail, Question]] = []
     for asker in filter(None, askers):
-        sent = [mail.id for mail in uow.mail.list_sent(agent_participant(asker), limit=_MAX_SENT)]
-        asked = uow.mail.find_questions(sent)
-        found += [number for number, question in asked.items() if question.state(uow.now) == "OPEN"]
-    return tuple(sorted(found))
+        sent = {mail.id: mail for mail in uow.mail.list_sent(agent_participant(asker), limit=_MAX_SENT)}
+        asked = uow.mail.find_questions(list(sent))
+        found += [(sent[number], question) for number, question in asked.items() if question.state(uow.now) == "OPEN"]
+    return sorted(found, key=lambda each: each[0].id)
+
+
+def list_asked_questions(uow: UnitOfWork, crew: Crew) -> list[AskedQuestion]:
+    """Return the mails in which the agents of the crew have asked a person since it was created, oldest first."""
+    found: list[AskedQuestion] = []
+    for asker in sorted(_list_workers(uow, crew.name)):
+        sent = {mail.id: mail for mail in uow.mail.list_sent(agent_participant(asker), limit=MAX_REQUESTS)}
+        for number, question in uow.mail.find_questions(list(sent)).items():
+            if sent[number].created_at >= crew.created_at:
+                facts = {"answer": question.answer, "answered_by": question.answered_by}
+                found.append(AskedQuestion(mail=number, agent=asker, subject=sent[number].subject, **facts))
+    return sorted(found, key=lambda question: question.mail)[-MAX_REQUESTS:]
 
 
 def list_tasks(uow: UnitOfWork, crew: Crew) -> list[Task]:

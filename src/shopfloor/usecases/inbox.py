@@ -1,13 +1,30 @@
-"""The inbox of a person: forward mail, and mute threads or senders."""
+"""The inbox of a person: reply to mail, forward it, and mute threads or senders."""
 
 from __future__ import annotations
 
 from shopfloor.domain.mail import MAX_BODY_CHARACTERS, MAX_SUBJECT_CHARACTERS, SYSTEM, Mail, agent_participant
 from shopfloor.errors import InvalidInput
 from shopfloor.repositories.uow import UnitOfWork
-from shopfloor.usecases import mail
+from shopfloor.usecases import crews, mail, questions
 
 _FORWARD = "Fwd: "
+
+
+def reply_to_mail(uow: UnitOfWork, number: int, body: str) -> int:
+    """Reply to a mail and return the reply's number. A reply to an open question answers it.
+
+    An agent of a crew that wrote plain mail and blocked its task continues it with the reply, as after an answer.
+    """
+    if questions.is_open(uow, number):
+        reply = questions.answer_question(uow, number, body).reply
+        assert reply is not None
+        return reply
+    reply = mail.reply_to_mail(uow, number, body)
+    original = mail.get_received(uow, number).mail
+    to = original.reply_to or original.sender
+    if to.agent is not None:
+        crews.continue_answered_tasks(uow, to.agent, original.subject, body)
+    return reply
 
 
 def forward_mail(uow: UnitOfWork, number: int, agent: str, note: str) -> int:

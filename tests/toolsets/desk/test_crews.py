@@ -95,6 +95,34 @@ def test_the_time_of_a_crew_advances_between_two_accounts(desk: Desk, team: int)
     assert desk("crew_show", crew="team")["elapsed"] == 12
 
 
+def test_the_open_questions_of_blocked_tasks_are_shown_with_their_crew(desk: Desk, team: int) -> None:
+    facts = {"subject": "Which colour?", "body": "Red or blue", "options": ["red", "blue"], "timeoutSeconds": 0}
+    asked = desk.call_as_agent("team-worker-1", "mcp__mail__ask", **facts)
+    assert desk("crew_show", crew="team")["openQuestions"] == []
+    desk.call_as_agent("team-worker-1", "mcp__task__update_status", taskId=f"task-{team}", state="BLOCKED")
+    [shown] = desk("crew_show", crew="team")["openQuestions"]
+    assert shown.pop("deadline").endswith("Z")
+    assert shown == {
+        "mailId": asked["ticket"],
+        "agentId": "team-worker-1",
+        "subject": "Which colour?",
+        "body": "Red or blue",
+        "options": ["red", "blue"],
+    }
+    desk("inbox_answer", mailId=asked["ticket"], answer="red")
+    assert desk("crew_show", crew="team")["openQuestions"] == []
+
+
+def test_a_reply_to_plain_mail_continues_a_blocked_task(desk: Desk, team: int) -> None:
+    facts = {"subject": "A colour is missing", "body": "Which one?", "toHuman": True}
+    sent = desk.call_as_agent("team-worker-1", "mcp__mail__send", **facts)["mailId"]
+    desk.call_as_agent("team-worker-1", "mcp__task__update_status", taskId=f"task-{team}", state="BLOCKED")
+    desk("inbox_reply", mailId=sent, body="Blue")
+    shown = desk("task_show", number=team)
+    assert shown["state"] == "IN_PROGRESS"
+    assert "A colour is missing: Blue" in str(shown["comments"])
+
+
 def test_a_crew_is_merged_by_a_fast_forward(desk: Desk, repository: Repository, team: int) -> None:
     tip = repository.commit_on(BRANCH, {"one.txt": "1\n"}, "task-1: one")
     compared = {"crew": "team", "isHere": True, "projectBranch": "main"}

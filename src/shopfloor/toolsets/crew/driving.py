@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shopfloor.domain.crews import Crew, CrewStatus, check_crew_fence
+from shopfloor.domain.crews import AskedQuestion, Crew, CrewStatus, check_crew_fence
 from shopfloor.domain.runs import RunState
 from shopfloor.domain.times import SECOND
 from shopfloor.repositories.uow import UnitOfWork
@@ -80,6 +80,12 @@ def wait_for_change(
     if status.version != version or uow.now >= deadline or (resumed is not None and resumed.until == 0):
         return status
     return Waiting("task", min(deadline, uow.now + RECHECK_INTERVAL), deadline)
+
+
+@toolset.tool("crew_questions", read_only=True)
+def list_questions(uow: UnitOfWork) -> list[AskedQuestion]:
+    """Return the mails in which the agents of the crew have asked a person."""
+    return crews.list_asked_questions(uow, uow.crews.get(uow.actor.name))
 
 
 @toolset.tool("crew_board", read_only=True)

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from shopfloor.domain.crews import Crew, CrewStatus, Merge, Phase
+from shopfloor.domain.mail import EXCERPT_CHARACTERS
 from shopfloor.domain.pagination import fetch_size, parse_number_cursor, to_page
 from shopfloor.domain.principals import WORKER
 from shopfloor.domain.runs import Run, RunState, Wanted, describe_status
@@ -32,7 +33,7 @@ def list_crews(uow: UnitOfWork, limit: Limit = None, cursor: Cursor = None) -> J
 
 @toolset.tool("crew_show", read_only=True)
 def show_crew(uow: UnitOfWork, crew: CrewName) -> Json:
-    """Show one crew with its workers, its tasks and its merge queue."""
+    """Show one crew with its workers, its tasks, its merge queue, and what it asks people."""
     found = uow.crews.get(crew)
     of_crew = uow.runs.list_of_crew(crew, crews.MAX_RUNS)
     # A worker that waits for its first task has no run yet.
@@ -55,6 +56,17 @@ def show_crew(uow: UnitOfWork, crew: CrewName) -> Json:
             }
             for request in uow.run_requests.list_pending(crews.MAX_REQUESTS)
             if request.run in names
+        ],
+        "openQuestions": [
+            {
+                "mailId": f"mail-{mail.id}",
+                "agentId": mail.sender.name,
+                "subject": mail.subject,
+                "body": mail.body[:EXCERPT_CHARACTERS],
+                "options": list(question.options),
+                "deadline": format_iso(question.deadline),
+            }
+            for mail, question in crews.list_open_questions(uow, found)
         ],
         "workers": [_format_worker(uow, name, workers[name]) for name in sorted(workers)],
         "tasks": [

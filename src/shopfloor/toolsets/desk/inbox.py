@@ -112,11 +112,7 @@ def read_mail(uow: UnitOfWork, mail_id: MailId) -> Json:
 @toolset.tool("inbox_reply")
 def reply_to_mail(uow: UnitOfWork, mail_id: MailId, body: Body) -> Json:
     """Reply to a mail: to its sender, or to the agent that an alert is about. A reply to a question answers it."""
-    number = parse_mail_id(mail_id)
-    if questions.is_open(uow, number):
-        reply = questions.answer_question(uow, number, body).reply
-    else:
-        reply = mail.reply_to_mail(uow, number, body)
+    reply = inbox.reply_to_mail(uow, parse_mail_id(mail_id), body)
     return {"mailId": f"mail-{reply}", "timestamp": format_iso(uow.now)}
 
 

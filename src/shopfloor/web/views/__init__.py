@@ -33,7 +33,7 @@ VIEWS = (
     View("/runs/{run}", "desk/run.html", load_run, ("run", "task", "transcript"), interval=2.0),
     View("/runs/{run}/transcript", "desk/transcript.html", load_transcript, ("transcript",), interval=2.0),
     View("/crews", "desk/crews.html", load_crews, ("crew", "task")),
-    View("/crews/{crew}", "desk/crew.html", load_crew, ("crew", "task", "run"), interval=2.0),
+    View("/crews/{crew}", "desk/crew.html", load_crew, ("crew", "task", "run", "question", "mail:human"), interval=2.0),
     View("/activity", "desk/decisions.html", load_decisions, ("log",)),
     View("/activity/calls", "desk/calls.html", load_calls, ("calls", "log")),
     View("/activity/{reference}", "desk/call.html", load_call),
