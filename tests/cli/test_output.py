@@ -63,6 +63,14 @@ def test_text_is_readable_before_an_optional_column_is_kept() -> None:
 
 
 @pytest.mark.usefixtures("columns")
+def test_text_keeps_its_width_until_no_optional_column_is_left() -> None:
+    row = {"id": "ref-1", "call": "c" * 30, "outcome": "ok", "summary": "a" * 60}
+    table = output.format_table([row], "", optional=("call", "outcome"), text="summary")
+    assert table.splitlines()[1] == f"ref-1  {'a' * 32}…"
+    assert output.format_table([row], "", text="summary").splitlines()[1].startswith("ref-1  cccc")
+
+
+@pytest.mark.usefixtures("columns")
 def test_wide_characters_count_twice() -> None:
     table = output.format_table([{"id": "1", "title": "漢" * 30, "end": "x"}], "")
     assert output.measure(table.splitlines()[1]) <= 40
@@ -154,9 +162,14 @@ def test_log_says_what_each_call_was_about_at_80_columns(
         shopfloor.create_agent("builder")
         shopfloor.call("desk", "task_create", {"title": "Fix the page"})
         shopfloor.call("factory", "mcp__task__claim", {}, "builder")
+        subject = {"subject": "The page shows wrong prices", "body": "b", "toHuman": True}
+        shopfloor.call("factory", "mcp__mail__send", subject, "builder")
+        shopfloor.call("factory", "mcp__task__update_status", {"state": "IN_PROGRESS"}, "builder")
     monkeypatch.setenv("COLUMNS", "80")
-    [row] = [line for line in run("log")[1].splitlines() if "task__claim" in line]
-    assert "task-1" in row
+    lines = run("log")[1].splitlines()
+    assert lines[0].split() == ["reference", "age", "who", "call", "summary"]
+    for summary in ("task-1 · Fix the page", "mail-1 · The page shows"):
+        assert any(summary in line for line in lines), lines
 
 
 @pytest.mark.usefixtures("project")

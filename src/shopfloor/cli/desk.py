@@ -190,7 +190,7 @@ def _format_entries(calls: list[dict[str, Any]]) -> str:
     rows = [
         {
             "reference": call["reference"],
-            "when": format_age(call["at"]),
+            "age": format_age(call["at"]).removesuffix(" ago"),
             "who": call["agent"].partition(":")[2],
             "call": call["tool"].removeprefix("mcp__"),
             "outcome": call["outcome"],
@@ -200,7 +200,7 @@ def _format_entries(calls: list[dict[str, Any]]) -> str:
         for call in calls
     ]
     # The summary of a call that failed begins with its error, so the outcome can be left out.
-    return format_table(rows, "", optional=("summary", "call", "outcome", "took"))
+    return format_table(rows, "", optional=("summary", "call", "outcome", "took"), text="summary")
 
 
 def _print_new_entry(call: dict[str, Any], as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -16,13 +17,15 @@ from shopfloor.cli.options import (
     open_shopfloor,
     poll_changes,
 )
-from shopfloor.cli.output import format_age, format_first_line, format_table, print_result, to_printable
+from shopfloor.cli.output import format_age, format_first_line, format_table, print_result, to_printable, wrap
 from shopfloor.errors import InvalidInput, NotFound
 from shopfloor.settings import Settings
 
 app = create_app("List what waits for a person, and respond to it.", invoke_without_command=True)
 
 REQUEST = "request-"
+ANSWER = "Answer: "
+MAX_ANSWER_COMMANDS = 3
 
 Id = Annotated[str, typer.Argument(help="Id of a mail, such as mail-12.")]
 AnyId = Annotated[
@@ -51,10 +54,7 @@ def list_inbox(
             rows += [_format_mail_row(mail) for mail in seen["mails"]]
             empty = "No mail yet." if everything else "Nothing is waiting for you."
             more = "\nand more, older ones" if "nextCursor" in seen else ""
-            if seen["requests"]:
-                first = seen["requests"][0]
-                options = " | ".join(first["options"]) or "TEXT"
-                more += f"\n\nAnswer: shopfloor inbox answer {REQUEST}{first['request']} {options}"
+            more += _format_answer_commands(seen)
             print_result(
                 seen,
                 as_json,
@@ -110,6 +110,20 @@ def acknowledge_mail(settings: Settings, id: Id, as_json: AsJson = False) -> Non
     """Acknowledge a mail."""
     acknowledged = _call_desk_once(settings, "inbox_ack", {"mailId": id})
     print_result(acknowledged, as_json, f"{id} is acknowledged")
+
+
+def _format_answer_commands(seen: dict[str, Any]) -> str:
+    """Return the commands that answer the first open questions, each with all of its options."""
+    asked = [(f"{REQUEST}{request['request']}", request["options"]) for request in seen["requests"]]
+    for mail in seen["mails"]:
+        question = mail.get("question", {})
+        if question.get("state") == "OPEN":
+            asked.append((mail["id"], question["options"]))
+    commands = []
+    for id, options in asked[:MAX_ANSWER_COMMANDS]:
+        words = " | ".join(shlex.quote(to_printable(option)) for option in options) or "TEXT"
+        commands += wrap(f"shopfloor inbox answer {id} {words}", indent=len(ANSWER))
+    return "\n\n" + ANSWER + "\n".join(commands).lstrip() if commands else ""
 
 
 def _call_desk_once(settings: Settings, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:

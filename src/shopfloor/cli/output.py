@@ -6,13 +6,15 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 # A wide column gives up space down to this width before an optional column is left out, and only then more.
 READABLE_WIDTH = 16
+TEXT_WIDTH = 28
 MIN_WIDTH = 6
 GAP = "  "
 LINE_CHARACTERS = 60
@@ -80,13 +82,18 @@ def _format_plain(name: str, value: Any) -> str:
 
 
 def format_table(
-    rows: list[dict[str, Any]], empty: str, *, optional: Iterable[str] = (), readable: int = READABLE_WIDTH
+    rows: list[dict[str, Any]],
+    empty: str,
+    *,
+    optional: Iterable[str] = (),
+    readable: int = READABLE_WIDTH,
+    text: str | None = None,
 ) -> str:
     """Format rows in columns that fit the terminal; without any, return the sentence for an empty table.
 
     Where the terminal is narrow, the optional columns without a value are left out, cells are cut to `readable`, and
     further optional columns are left out, the last one first. The first column is an id that people copy, so it is
-    never cut.
+    never cut. The column `text` is cut after the others: it keeps TEXT_WIDTH for as long as they are readable.
     """
     if not rows:
         return empty
@@ -99,7 +106,7 @@ def format_table(
     if space is not None and _sum_widths(widths) > space:
         empty_columns = {name for name in optional if set(columns.get(name, ())) == {"-"}}
         widths = {name: width for name, width in widths.items() if name not in empty_columns}
-    widths = _fit_widths(widths, list(optional), space, readable)
+    widths = _fit_widths(widths, list(optional), space, {text: TEXT_WIDTH}, readable)
     lines = [GAP.join(_pad(name, width) for name, width in widths.items()).rstrip()]
     painted = [paint(lines[0], "dim")]
     for at in range(len(rows)):
@@ -112,24 +119,26 @@ def format_table(
     return "\n".join(painted)
 
 
-def _fit_widths(widths: dict[str, int], optional: list[str], space: int | None, readable: int) -> dict[str, int]:
+def _fit_widths(
+    widths: dict[str, int], optional: list[str], space: int | None, floors: Mapping[str | None, int], readable: int
+) -> dict[str, int]:
     """Return the columns that are shown, with their widths."""
     if space is None:
         return widths
     first = next(iter(widths))
     fitted = dict(widths)
     dropping = [name for name in optional if name in widths]
-    floor = readable
     while _sum_widths(fitted) > space:
-        widest = max((name for name in fitted if name != first), key=lambda name: fitted[name], default=first)
-        if fitted[widest] > floor:
+        excess = {name: width - floors.get(name, readable) for name, width in fitted.items() if name != first}
+        widest = max(excess, key=lambda name: excess[name], default=first)
+        if excess.get(widest, 0) > 0:
             fitted[widest] -= 1
         elif dropping:
             widths = {name: width for name, width in widths.items() if name != dropping[-1]}
             dropping.pop()
             fitted = dict(widths)
-        elif floor > MIN_WIDTH:
-            floor = MIN_WIDTH
+        elif floors or readable > MIN_WIDTH:
+            floors, readable = {}, MIN_WIDTH
         else:
             return fitted
     return fitted
@@ -157,6 +166,17 @@ def shorten_line(text: str) -> str:
     """Cut a line to the width of the terminal."""
     space = find_width()
     return text if space is None else shorten(text, space)
+
+
+def wrap(text: str, *, indent: int) -> list[str]:
+    """Return a text as indented lines that fit the terminal. No word is cut."""
+    lead = " " * indent
+    space = find_width()
+    if space is None:
+        return [lead + text]
+    return textwrap.wrap(
+        text, space, initial_indent=lead, subsequent_indent=lead + GAP, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def format_first_line(text: str) -> str:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from shopfloor.domain.events import StoredEvent
-from shopfloor.domain.mail import CLIENT_PREFIX
+from shopfloor.domain.mail import CLIENT_PREFIX, SYSTEM
 from shopfloor.domain.tasks import Task
 from shopfloor.errors import NotFound
 from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.usecases.claims import RECONCILER
 
 # Most events of a run are steps of one iteration and make no sentence, so more are read than are shown.
 EVENTS_PER_SENTENCE = 8
@@ -81,7 +82,11 @@ class _Writer:
             return None
         by, state = _short(data["by"]), data["state"]
         who, note = by, None
-        if state == "PENDING":
+        if data["by"] == RECONCILER:
+            who, did, note = SYSTEM.name, "returned", "to the queue"
+            if state == "FAILED":
+                did, note = "gave up on", f"after {task.attempts} attempts"
+        elif state == "PENDING":
             did = "created" if event.created_at - task.created_at < 1_000_000 else "changed"
         elif state == "ASSIGNED" and task.assignee and by != task.assignee:
             did, note = "assigned", f"to {task.assignee}"
@@ -105,7 +110,7 @@ class _Writer:
     def write_mail(self, event: StoredEvent, data: dict[str, Any]) -> Sentence:
         mail = data["mailId"]
         to = "to you" if data["isForHuman"] else f"to {data['toAgentId']}"
-        who = self._senders.get(mail, "shopfloor")
+        who = self._senders.get(mail, SYSTEM.name)
         # Only the mail to people has a page.
         kind = "mail" if data["isForHuman"] else None
         return Sentence(event, who, f"wrote {to}:", kind, mail, data["subject"])

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shopfloor.domain.decisions import Entry, LogFilter
+from shopfloor.domain.epics import Epic
 from shopfloor.domain.events import AgentChanged
-from shopfloor.domain.mail import Mail, agent_participant
+from shopfloor.domain.mail import Mail, Participant, agent_participant
 from shopfloor.domain.principals import LOCAL, Agent, Kind, Token, agent_key, check_agent_name
 from shopfloor.domain.tasks import Task
 from shopfloor.domain.usage import UsageDay, UsageKind
@@ -19,6 +20,7 @@ from shopfloor.usecases.overview import AgentStatus
 _MAX_TASKS = 1000
 _MAX_CALLS = 30
 _MAX_ROWS = 10
+_MAX_RECIPIENTS = 10
 _USAGE_DAYS = 30
 
 
@@ -39,10 +41,11 @@ class AgentDetails:
     status: AgentStatus
     tasks: list[Task]
     calls: list[Entry]
-    sent: list[Mail]
+    sent: list[tuple[Mail, list[Participant]]]
     unread: int
     tokens: list[Token]
     usage: list[UsageDay]
+    epic: Epic | None
 
 
 def get_details(uow: UnitOfWork, name: str) -> AgentDetails:
@@ -54,10 +57,14 @@ def get_details(uow: UnitOfWork, name: str) -> AgentDetails:
         status=overview.list_agent_statuses(uow, [agent])[0],
         tasks=uow.tasks.list_held_by(name, _MAX_ROWS),
         calls=calls,
-        sent=uow.mail.list_sent(participant, limit=_MAX_ROWS),
+        sent=[
+            (mail, [receipt[0] for receipt in uow.mail.list_receipts(mail.id, _MAX_RECIPIENTS)])
+            for mail in uow.mail.list_sent(participant, limit=_MAX_ROWS)
+        ],
         unread=uow.mail.count_unread(participant),
         tokens=uow.tokens.list_of_owner(Kind.AGENT, name, _MAX_ROWS),
         usage=usage.list_usage(uow, UsageKind.AGENT, name, _USAGE_DAYS),
+        epic=None if agent.current_epic is None else uow.epics.get(agent.current_epic),
     )
 
 

@@ -21,6 +21,9 @@ LEADERS = (SUPERVISOR, ORCHESTRATOR)
 
 HELD_STATES = (State.ASSIGNED, State.IN_PROGRESS)
 
+RECONCILER = f"{SYSTEM.key}:reconciler"
+"""The key of the server as it returns tasks of agents that are gone."""
+
 
 def get_current_task(uow: UnitOfWork) -> Task:
     """Return the task that the caller holds."""
@@ -324,7 +327,7 @@ def return_task(uow: UnitOfWork, task: Task, reason: str) -> Task:
         reference=uow.reference,
         kind="recovery",
         subject=f"agent:{task.assignee}",
-        actor="floor:reconciler",
+        actor=RECONCILER,
         toolset="factory",
         tool="reconciler",
         decision=f"task-{task.number} is {state.value} again" if not failed else f"task-{task.number} has failed",
@@ -333,7 +336,8 @@ def return_task(uow: UnitOfWork, task: Task, reason: str) -> Task:
         task=task.number,
         created_at=uow.now,
     )
-    return tasks.emit_change(uow, returned)
+    # Not by the caller: what returns tasks of silent agents runs as the operator, who did nothing.
+    return tasks.emit_change(uow, returned, by=RECONCILER)
 
 
 def _mail_assignee(uow: UnitOfWork, task: Task, subject: str, body: str) -> None:

@@ -124,8 +124,8 @@ def require_open_epic(uow: UnitOfWork, number: int) -> None:
         raise InvalidInput(f"epic-{number} has ended; it takes no further work", field="epicId")
 
 
-def emit_change(uow: UnitOfWork, task: Task) -> Task:
-    """Emit TaskChanged and return the task."""
+def emit_change(uow: UnitOfWork, task: Task, by: str | None = None) -> Task:
+    """Emit TaskChanged and return the task. `by` is the key of who changed it, by default the caller."""
     uow.task = task.number
-    uow.emit(TaskChanged(task=task.number, state=task.state.value, by=uow.actor.key))
+    uow.emit(TaskChanged(task=task.number, state=task.state.value, by=by or uow.actor.key))
     return task

@@ -187,11 +187,13 @@ def test_summary_of_a_call_whose_response_says_nothing_is_taken_from_its_input(d
     desk.shopfloor.answer("context", "read_file", {"path": "cart.py"}, "builder")
     task = desk("task_create", title="Sum the cart", assignee="builder")["id"]
     desk.call_as_agent("builder", "mcp__task__add_comment", taskId=task, body="In  integer\ncents")
+    desk.call_as_agent("builder", "mcp__mail__send", toHuman=True, subject="Wrong prices", body="They are too low")
     _log_decision(desk, "lead", "Use integers")
     desk.flush_log()
     assert desk("log_search", outcome="decision")["calls"][0]["summary"] == "Use integers"
     summaries = {call["tool"]: call["summary"] for call in desk("log_search")["calls"]}
     assert summaries["read_file"] == "cart.py"
     assert summaries["mcp__task__add_comment"] == "In integer cents"
+    assert summaries["mcp__mail__send"] == "mail-2 · Wrong prices"
     shown = {call["tool"]: call["summary"] for call in desk("agent_show", name="builder")["calls"]}
     assert shown["mcp__task__add_comment"] == "In integer cents"

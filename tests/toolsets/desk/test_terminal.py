@@ -125,6 +125,28 @@ def test_questions_of_runs_are_listed_and_answered(run: Run, shopfloor: Shopfloo
     assert run("inbox") == "Nothing is waiting for you.\n"
 
 
+def test_inbox_prints_all_options_of_open_questions(
+    run: Run, shopfloor: Shopfloor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask_for_permission(uow: UnitOfWork) -> None:
+        runs.create_run(uow, "night", spec="s", project=".", options="{}")
+        run_requests.ask_person(uow, "night", "permission", f"May I run make {'x' * 90}?", ("allow", "always", "deny"))
+
+    shopfloor.engine.database.write(ask_for_permission, OPERATOR)
+    options = ["the cheaper one of the two", "the faster one", "neither, wait for the price list"]
+    question = {"subject": "Which one?", "body": "b", "options": options, "timeoutSeconds": 0}
+    shopfloor.call("factory", "mcp__mail__ask", question, "builder")
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run("inbox").splitlines()
+    assert max(map(len, lines)) <= 80
+    at = lines.index("Answer: shopfloor inbox answer request-1 allow | always | deny")
+    commands = " ".join(line.strip() for line in lines[at + 1 :])
+    assert commands == (
+        "shopfloor inbox answer mail-1 'the cheaper one of the two' | 'the faster one' |"
+        " 'neither, wait for the price list'"
+    )
+
+
 def test_link_and_desk_commands_issue_a_link_and_set_a_role(run: Run) -> None:
     assert "/enter?token=" in run("link")
     assert "/enter?token=" in run("link", "--user", "guest")

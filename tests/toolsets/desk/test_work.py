@@ -64,8 +64,11 @@ def test_usage_of_an_iteration_is_counted_for_its_run_task_and_day(desk: Desk) -
 
 
 def test_agent_is_shown_with_its_work_mail_calls_tokens_and_usage(desk: Desk) -> None:
-    number = desk("task_create", title="Paint")["number"]
+    epic = desk("epic_create", title="Redecorate")
+    number = desk("task_create", title="Paint", epic=epic["number"])["number"]
     desk("task_assign", number=number, agentId="builder")
+    desk.call_as_agent("lead", "mcp__epic__assign", epicId=epic["id"], agentId="builder")
+    desk.call_as_agent("builder", "mcp__mail__send", toAgentId="lead", subject="Which colour?", body="White?")
     desk.call_as_agent("builder", "mcp__mail__send", toHuman=True, subject="Half is done", body="The rest tomorrow")
     desk("token_issue", agent="builder")
     desk.shopfloor.engine.database.write(
@@ -76,7 +79,11 @@ def test_agent_is_shown_with_its_work_mail_calls_tokens_and_usage(desk: Desk) ->
     assert seen["status"]["taskTitle"] == "Paint"
     assert seen["status"]["leaseExpiresAt"] is not None
     assert [task["number"] for task in seen["tasks"]] == [number]
-    assert seen["sent"][0]["subject"] == "Half is done"
+    assert seen["status"]["epicTitle"] == "Redecorate"
+    assert [(mail["subject"], mail["to"], mail["isForHuman"]) for mail in seen["sent"]] == [
+        ("Half is done", ["human"], True),
+        ("Which colour?", ["lead"], False),
+    ]
     assert any(call["tool"] == "mcp__mail__send" for call in seen["calls"])
     assert [token["state"] for token in seen["tokens"]] == ["valid"]
     assert [(day["tokens"], day["cost"]) for day in seen["usage"]] == [(900, 1.0)]

@@ -37,9 +37,10 @@ def test_inbox_lists_pending_mail_and_handles_it(tmp_path, shopfloor):
         team.call("w2", "mcp__mail__send", toHuman=True, subject="Ack me", body="b", ackWithinMinutes=5)
         listed = as_json(shopfloor("inbox", "--json"))
         assert [mail["id"] for mail in listed["mails"]] == ["mail-3", "mail-2", "mail-1"]
-        table = shopfloor("inbox").stdout
+        table, _, commands = shopfloor("inbox").stdout.partition("\n\n")
         assert [line.split()[2] for line in table.splitlines()[1:]] == ["acknowledgement", "answer", "reading"]
         assert "\x1b" not in table
+        assert commands == "Answer: shopfloor inbox answer mail-2 A | B\n"
         assert "Line\nTwo" in shopfloor("inbox", "read", "mail-1").stdout
         as_json(shopfloor("inbox", "reply", "mail-1", "Thanks", "--json"))
         assert as_json(shopfloor("inbox", "answer", "mail-2", "A", "--json"))["answer"] == "A"

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from shopfloor.domain.mail import HUMAN
 from shopfloor.domain.pagination import fetch_size, parse_cursor, to_page
 from shopfloor.domain.principals import Agent
 from shopfloor.domain.times import format_iso, format_iso_or_none
@@ -54,13 +55,17 @@ def show_agent(uow: UnitOfWork, name: Name) -> Json:
     found = agents.get_details(uow, name)
     return {
         "agent": format_agent(found.status.agent, uow.now),
-        "status": format_agent_status(found.status),
+        "status": {
+            **format_agent_status(found.status),
+            "epicTitle": None if found.epic is None else found.epic.title,
+        },
         "tasks": [format_task(task) for task in found.tasks],
         "calls": format_entries(uow, found.calls),
         "sent": [
             {"id": f"mail-{mail.id}", "subject": mail.subject, "body": mail.body[:MAX_EXCERPT_CHARACTERS],
+             "to": [recipient.name for recipient in recipients], "isForHuman": HUMAN in recipients,
              "at": format_iso(mail.created_at)}
-            for mail in found.sent
+            for mail, recipients in found.sent
         ],
         "unread": found.unread,
         "tokens": [format_token(token, uow.now) for token in found.tokens],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -23,9 +24,10 @@ SUMMARY_FIELDS = (
     *("id", "taskId", "mailId", "epicId", "title", "subject", "state", "status", "answer", "message", "path"),
 )
 # What a call was about, in its input, where its response does not say it.
-INPUT_FIELDS = ("path", "query", "pattern", "body", "message", "name")
+INPUT_FIELDS = ("path", "query", "pattern", "subject", "body", "message", "name")
 # Summaries of responses that say nothing of what a call was about.
 _BARE_SUMMARIES = ("ok", "nothing")
+_ONLY_ID = re.compile(r"[a-z]+-[0-9]+")
 # Size at which a page ends before its limit.
 MAX_RESPONSE_BYTES = 90_000
 
@@ -169,15 +171,18 @@ def format_entry(entry: Entry) -> Json:
 
 
 def format_entries(uow: UnitOfWork, entries: Sequence[Entry], *, full: bool = False) -> list[Json]:
-    """Return rows as timelines show them. A summary that the response leaves empty is taken from the input."""
+    """Return rows as timelines show them. Where the response says nothing or names an id only, the input says more."""
     items = [format_full_entry(entry) if full else format_entry(entry) for entry in entries]
     bare = {
         entry.reference: item
         for entry, item in zip(entries, items, strict=True)
-        if entry.kind == "result" and item["summary"] in _BARE_SUMMARIES
+        if entry.kind == "result" and (item["summary"] in _BARE_SUMMARIES or _ONLY_ID.fullmatch(item["summary"]))
     }
     for reference, text in uow.decisions.find_inputs(list(bare)).items():
-        bare[reference]["summary"] = _summarize_input(text) or bare[reference]["summary"]
+        summary, about = bare[reference]["summary"], _summarize_input(text)
+        if about and summary not in _BARE_SUMMARIES:
+            about = f"{summary} · {about}"
+        bare[reference]["summary"] = about[:MAX_SUMMARY_CHARACTERS] or summary
     return items
 
 
