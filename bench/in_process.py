@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +46,16 @@ class InProcess:
                 self._call(tool, agent)
                 calls[place] += 1
 
-        threads = [threading.Thread(target=run_calls, args=(place,)) for place in range(clients)]
-        for thread in threads:
-            thread.start()
-        time.sleep(WARM_UP_SECONDS)
-        before, cpu, started = sum(calls), cpu_seconds(os.getpid()), time.perf_counter()
-        time.sleep(seconds)
-        done, used, elapsed = sum(calls) - before, cpu_seconds(os.getpid()) - cpu, time.perf_counter() - started
-        running = False
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(clients) as pool:
+            callers = [pool.submit(run_calls, place) for place in range(clients)]
+            time.sleep(WARM_UP_SECONDS)
+            before, cpu, started = sum(calls), cpu_seconds(os.getpid()), time.perf_counter()
+            time.sleep(seconds)
+            done, used, elapsed = sum(calls) - before, cpu_seconds(os.getpid()) - cpu, time.perf_counter() - started
+            running = False
+        # A call that failed ended its thread: without this, no calls at all would look like calls that cost nothing.
+        for caller in callers:
+            caller.result()
         return {"calls": done, "seconds": elapsed, "cpu": used}
 
     def _call(self, tool: Measured, agent: str) -> None:

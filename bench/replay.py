@@ -93,6 +93,8 @@ class _ReplayConnection:
     engine = "sqlite"
     for_update = ""
     skip_locked = ""
+    by_row_id = ""
+    counter_slot = 0
 
     def __init__(self, results: Results) -> None:
         self._results = results
@@ -100,6 +102,9 @@ class _ReplayConnection:
     # Background jobs send statements that were not recorded.
     def execute(self, sql: str, /, **_: Any) -> Any:
         return self._results.get(("execute", sql), 0)
+
+    def send(self, sql: str, /, **_: Any) -> None:
+        pass
 
     def fetch_one(self, sql: str, /, **_: Any) -> Any:
         return self._results.get(("fetch_one", sql))
