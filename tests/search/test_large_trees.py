@@ -33,7 +33,7 @@ def test_large_tree_can_be_searched_while_it_is_indexed(tmp_path: Path, monkeypa
         tree = shopfloor.engine.search._tree
         tree.scan()
         assert tree.is_large
-        shopfloor.engine.indexer.start(at_once=True)
+        shopfloor.engine.search.request_update()
         while not (body := shopfloor.call("context", "context_search", {"query": "needle"}))["index"]["complete"]:
             time.sleep(0.01)
         assert [each["path"] for each in body["results"]] == ["d1/f1.txt"]
@@ -187,7 +187,7 @@ def test_indexing_100000_files_does_not_block_other_calls(tmp_path: Path):
     with open_floor(make_tree(tmp_path / "p", 100, 1000)) as shopfloor:
         index = shopfloor.engine.search
         before = _resident_bytes()
-        shopfloor.engine.indexer.start(at_once=True)
+        shopfloor.engine.search.request_update()
         slowest = 0.0
         while index.files.total < 100_000 or index.files.pending or index.is_updating:
             began = time.monotonic()
