@@ -30,7 +30,7 @@ def race_for_tasks(team: Any, rounds: int) -> None:
 
 
 def test_a_claim_has_exactly_one_winner(team_on_each_engine):
-    race_for_tasks(team_on_each_engine, 150)
+    race_for_tasks(team_on_each_engine, 100)
 
 
 @pytest.mark.long
