@@ -67,9 +67,10 @@ def test_agents_file_is_changed_after_a_question(
     assert (project / "AGENTS.md").exists() is written
 
 
-def test_agents_file_is_left_alone_without_a_terminal(run_json: RunJson, project: Path) -> None:
+def test_agents_file_is_left_alone_without_a_terminal(run: Run, run_json: RunJson, project: Path) -> None:
     assert run_json("init")["files"] == {"shopfloor.toml": "written", "AGENTS.md": "skipped"}
     assert not (project / "AGENTS.md").exists()
+    assert run("init")[1].splitlines()[1] == "skipped  AGENTS.md; shopfloor init --yes adds its section"
 
 
 def test_section_is_short_and_names_only_tools_that_exist() -> None:

@@ -82,8 +82,9 @@ def test_port_in_use_is_reported_with_the_next_step(tmp_path: Path):
         port = str(other.getsockname()[1])
         result = run("serve", "--port", port, cwd=tmp_path)
     assert (result.returncode, result.stdout) == (1, "")
-    assert f"Cannot listen on 127.0.0.1:{port}" in result.stderr
-    assert "--port" in result.stderr
+    message, hint = result.stderr.splitlines()
+    assert message == f"shopfloor: Cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert hint == "  Choose another port: shopfloor serve --port N (0 takes a free one)"
     assert "Traceback" not in result.stderr
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx2
 from playwright.sync_api import Browser, Page, expect
 
+from shopfloor.web.views.tasks import group_tasks
 from tests.serving import run_in_thread
 from tests.web.desk_support import Desk, open_desk_context
 
@@ -89,6 +92,8 @@ def test_a_filter_narrows_as_one_types_and_finds_a_task_beyond_the_first_thousan
     field.fill("second queue")
     expect(operator.locator(".task-card:visible")).to_have_count(1)
     expect(operator).to_have_url(f"{populated.url}/boards/epic/1?text=second+queue")
+    views = operator.get_by_role("navigation", name="Views")
+    expect(views.get_by_role("link", name="List")).to_have_attribute("href", re.compile("text=second"))
     # A live update keeps the filter.
     populated.ask("task_create", title="Other", epic=1)
     populated.ask("task_edit", number=2, title="Second: Use a queue, now")
@@ -207,6 +212,19 @@ def test_all_tasks_are_listed_across_epics(populated: Desk, operator: Page) -> N
     expect(operator.locator(".task-row:visible")).to_have_count(1)
     operator.get_by_label("Filter tasks").press("Enter")
     expect(operator.locator(".task-row")).to_have_count(1)
+
+
+def test_groups_of_tasks_begin_with_what_a_person_can_act_on() -> None:
+    tasks = [
+        {"number": number, "state": state, "priority": priority}
+        for number, (state, priority) in enumerate([("PENDING", 2), ("IN_PROGRESS", 2), ("PENDING", 0), ("REVIEW", 4)])
+    ]
+    groups = group_tasks(tasks)
+    assert [(state, [task["number"] for task in group]) for state, group in groups.items()] == [
+        ("REVIEW", [3]),
+        ("IN_PROGRESS", [1]),
+        ("PENDING", [2, 0]),
+    ]
 
 
 def test_comments_and_what_was_done_are_one_stream_in_sentences(populated: Desk, operator: Page) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.serving import run_in_thread
-from tests.web.support import open_context, send_message, sign_in_in_browser
+from tests.web.support import PASSWORD, open_context, send_message, sign_in_in_browser
 
 XSS = [
     "<script>window.__pwn=1</script>",
@@ -165,14 +165,30 @@ def test_a_removed_users_open_page_goes_to_sign_in(chat_server, page, monkeypatc
     page.wait_for_url("**/signin**")
 
 
-def test_a_form_of_a_removed_user_goes_to_sign_in(chat_server, page):
-    page.route("**/todo/events", lambda route: route.abort())  # with its stream the page would go there by itself
-    sign_in_in_browser(page, chat_server.url)
-    run_in_thread(lambda: chat_server.shopfloor.remove_user("customer"))
-    page.fill("#add [name=title]", "Too late")
-    page.click("#add button")
-    page.wait_for_url("**/signin**")
+def test_what_was_typed_stays_when_the_session_has_ended(chat_server, page, monkeypatch):
+    monkeypatch.setattr("shopfloor.web.routes.SESSION_CHECK_SECONDS", 0.2)
+    fields = {"/todo": "#add [name=title]", "/chat": "textarea[name=message]"}
+    for path, field in fields.items():
+        sign_in_in_browser(page, chat_server.url, path=path)
+        page.fill(field, "Too late")
+        run_in_thread(lambda: chat_server.shopfloor.set_password("customer", PASSWORD))  # ends the session
+        page.locator("#problem", has_text="You are signed out.").wait_for()
+        page.evaluate("document.getElementById('problem').hidden = true")
+        page.press(field, "Enter")
+        page.locator("#problem", has_text="You are signed out.").wait_for()
+        page.wait_for_function("field => document.querySelector(field).value === 'Too late'", arg=field)
+        assert page.locator(".message").count() == 0
     assert chat_server.titles("customer") == []
+
+
+def test_a_task_is_sent_again_after_signing_in_in_another_tab(chat_server, page, context):
+    page.route("**/todo/events", lambda route: route.abort())
+    sign_in_in_browser(page, chat_server.url)
+    page.fill("#add [name=title]", "In time")
+    run_in_thread(lambda: chat_server.shopfloor.set_password("customer", PASSWORD))
+    sign_in_in_browser(context.new_page(), chat_server.url)
+    page.click("#add button")
+    page.locator(".title", has_text="In time").wait_for()
 
 
 def test_an_update_waits_until_the_pointer_is_released(chat_server, page):

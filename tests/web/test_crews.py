@@ -80,6 +80,14 @@ def test_a_crew_is_merged_and_its_work_reviewed_on_the_pages(populated: Desk, op
         return task.number
 
     number = populated.write(hand_over)
+    sent = populated.call_as(
+        "crew-night-worker-1", "mcp__mail__send", toHuman=True, subject=f"About task-{number}", body="x"
+    )
+    populated.open_page(operator, f"/inbox/{sent['mailId']}")
+    context = operator.get_by_label("Context")
+    expect(context.get_by_role("link", name="Use a queue").first).to_have_attribute("href", f"/tasks/{number}")
+    context.get_by_text("one.txt").click()
+    expect(context.get_by_text("+first line")).to_be_visible()
     populated.open_page(operator, "/crews/crew-night")
     tasks = operator.get_by_role("region", name="Tasks and merge queue")
     tasks.get_by_role("link", name="Use a queue").click()

@@ -543,6 +543,26 @@ def test_a_rejected_stream_leads_to_sign_in(populated: Desk, operator: Page) -> 
     operator.wait_for_url(f"{populated.url}/signin**")
 
 
+def test_a_form_that_is_open_when_the_first_token_is_issued_is_kept(
+    desk: Desk, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault F2: the first token, issued by a command, closed the server and took the open form away."""
+    monkeypatch.setattr("shopfloor.web.stream.HEARTBEAT_SECONDS", 0.2)
+    with open_desk_context(browser) as context:
+        page = context.new_page()
+        desk.watch.attach(page)
+        desk.open_page(page, "/tasks")
+        page.get_by_role("button", name="New task").first.click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Title").fill("Ten minutes of work")
+        run_in_thread(lambda: desk.server.shopfloor.create_agent("worker"))
+        expect(dialog.get_by_role("alert")).to_contain_text("shopfloor link")
+        desk.sign_in(context)  # in another tab
+        dialog.get_by_role("button", name="Create task").click()
+        wait_until(lambda: [task["title"] for task in desk.ask("task_list")["tasks"]] == ["Ten minutes of work"])
+        assert page.url == f"{desk.url}/tasks"
+
+
 def test_unknown_pages_are_not_found(shared_desk: Desk, browser: Browser) -> None:
     with open_desk_context(browser) as context:
         page = shared_desk.sign_in(context)

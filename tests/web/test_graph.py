@@ -101,6 +101,14 @@ def test_writers_cannot_make_links_to_pages_themselves() -> None:
     assert "href" not in html
 
 
+def test_a_preview_has_the_rows_of_a_table_without_its_marks() -> None:
+    """Fault F34: a preview in the inbox began with `| what | how many | |---|---|`."""
+    table = "| what | how many |\n|---|---|\n| done | `4` |\n| in review | **2** |"
+    assert strip_markdown(table) == "done 4 · in review 2"
+    assert strip_markdown(f"{table}\n\nNothing is blocked.") == "done 4 · in review 2 · Nothing is blocked."
+    assert strip_markdown("| only | a header |\n|---|---|") == "only a header"
+
+
 def test_titles_lose_their_marks_and_words_of_the_query_are_highlighted() -> None:
     assert strip_markdown("## **Use** a `queue` [here](https://x.y)") == "Use a queue here"
     assert str(mark_words("Use a <queue>", "queue a+b")) == "Use a &lt;<mark>queue</mark>&gt;"

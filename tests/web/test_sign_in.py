@@ -91,12 +91,29 @@ def test_a_rejected_form_comes_back_with_what_was_typed(server, visitor):
     assert answer.status_code == 401
     assert "Ten minutes &lt;of&gt; work</textarea>" in answer.text
     assert "shopfloor link" in answer.text
+    assert "/signin?next=/act" not in answer.text
+
+
+def test_a_rejected_form_of_the_todo_list_comes_back_with_what_was_typed(visitor):
+    fixed = {"action": "add", "fixed": "action filter taskId", "filter": "active", "back": "/todo?filter=active"}
+    form = {**fixed, "title": "Buy milk", "dueAt": "2026-01-01T10:00", "dueZone": "Moon/Base"}
+    signed_out = visitor.post("/todo", data={**form, "csrf": "stale"})
+    sign_in(visitor)
+    rejected = visitor.post("/todo", data={**form, "csrf": find_form_token(visitor.get("/todo").text)})
+    assert (signed_out.status_code, rejected.status_code) == (401, 422)
+    for answer in (signed_out, rejected):
+        assert "\nBuy milk</textarea>" in answer.text
+        assert '<input type="hidden" name="action" value="add">' in answer.text
+        assert '<a class="button" href="/todo?filter=active">Back</a>' in answer.text
+    again = {**form, "csrf": find_form_token(rejected.text), "dueZone": "UTC"}
+    assert visitor.post("/todo", data=again).headers["location"] == "/todo?filter=active"
 
 
 def test_who_issues_the_first_credential_on_a_page_stays_signed_in(shopfloor):
     """Create the first agent on an open server, as a new operator does, and continue."""
     with serve_in_thread(shopfloor) as server, httpx2.Client(base_url=server.url, timeout=300) as operator:
-        page = operator.get("/settings/access")
+        assert "open to its own machine" in operator.get("/settings/access").text
+        page = operator.get("/agents")
         assert "open to its own machine" in page.text
         form = {"csrf": find_form_token(page.text), "name": "w2", "type": "WORKER", "back": "/agents"}
         created = operator.post("/act/agent_create", data=form)
@@ -105,9 +122,10 @@ def test_who_issues_the_first_credential_on_a_page_stays_signed_in(shopfloor):
         assert "Every caller now needs a token" in created.text
         assert "claude mcp add" in created.text
         assert httpx2.get(f"{server.url}/agents").headers["location"].startswith("/signin")
-        again = operator.get("/settings/access")
-        assert again.status_code == 200
-        assert "open to its own machine" not in again.text
+        for path in ("/settings/access", "/agents"):
+            again = operator.get(path)
+            assert again.status_code == 200
+            assert "open to its own machine" not in again.text
         # The forms of the page with the token belong to the new session.
         form = {"csrf": find_form_token(created.text), "name": "w3", "type": "WORKER"}
         second = operator.post("/act/agent_create", data=form)

@@ -14,10 +14,8 @@ from shopfloor.errors import ShopfloorError, Unavailable
 from shopfloor.settings import API_KEY_VARIABLE, Settings
 from shopfloor.toolkit import Json, Tool
 
-OFF_NO_KEY = (
-    f"The chat is switched off: set {API_KEY_VARIABLE}, or chat_base_url for an endpoint of your own, and start again."
-)
-OFF_NOT_INSTALLED = "The chat is switched off: pip install 'shopfloor[chat]' and start again."
+OFF_NO_KEY = f"The chat is switched off: set {API_KEY_VARIABLE}, or chat_base_url for an endpoint of your own, and restart the server."
+OFF_NOT_INSTALLED = "The chat is switched off: pip install 'shopfloor[chat]' and restart the server."
 
 Invoke = Callable[[str, str], Awaitable[str]]
 EventListener = Callable[[str, Json], None]

@@ -19,7 +19,7 @@ AGENTS_FILE = "AGENTS.md"
 START, END = "<!-- shopfloor -->", "<!-- /shopfloor -->"
 
 CONFIG = """\
-# Settings of Shopfloor for this project. docs/settings.md describes all of them. Remove a # to change a default.
+# Settings of Shopfloor for this project. Remove a # to change a default. Shopfloor's docs/settings.md has all of them.
 
 # Port of `shopfloor serve`.
 # port = 3001
@@ -81,9 +81,14 @@ def init_project(
     except OSError as error:
         raise BadSettings(f"Cannot write {error.filename}: {error.strerror}") from None
     clients = find_clients()
-    lines = [f"{paint(state, 'green') if state == 'written' else state:<8} {name}" for name, state in written.items()]
+    lines = [_describe_file(name, state) for name, state in written.items()]
     text = "\n".join([*lines, "", *describe_next_steps(clients)])
     print_result({"project": str(folder), "files": written, "clients": clients}, as_json, text)
+
+
+def _describe_file(name: str, state: str) -> str:
+    shown = paint(f"{state:<8}", "green") if state == "written" else f"{state:<8}"
+    return f"{shown} {name}" + ("; shopfloor init --yes adds its section" if state == "skipped" else "")
 
 
 def write_config(file: Path) -> str:

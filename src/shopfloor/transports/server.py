@@ -269,7 +269,8 @@ def bind_socket(host: str, port: int) -> Iterator[socket.socket]:
         if error.errno not in (98, 48, 13, 99, 49) and not isinstance(error, socket.gaierror):
             raise
         raise StartupError(
-            f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port with --port N (0 takes a free one)"
+            f"Cannot listen on {host}:{port}: {error.strerror}",
+            hint="Choose another port: shopfloor serve --port N (0 takes a free one)",
         ) from error
     finally:
         bound.close()

@@ -90,8 +90,9 @@ def _find_ready_task(uow: UnitOfWork, agent: Agent, held: Task | None) -> tuple[
     ready = uow.tasks.list_ready("" if number is None else str(number))
     if ready:
         return ready[0], ""
-    where = f"epic-{number}" if number is not None else "the tasks without an epic; you have no epic"
-    return None, f"No task is ready in {where}"
+    if number is None:
+        return None, "No task without an epic is ready; you have no epic"
+    return None, f"No task is ready in epic-{number}"
 
 
 def _check_claimable(uow: UnitOfWork, agent: Agent, number: int) -> tuple[Task | None, str]:

@@ -9,7 +9,7 @@ from shopfloor.domain.events import AgentChanged
 from shopfloor.domain.mail import HUMAN, agent_participant
 from shopfloor.domain.principals import Agent
 from shopfloor.domain.tasks import State, Task
-from shopfloor.domain.times import SECOND, format_iso
+from shopfloor.domain.times import SECOND
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases import claims, mail, processes
 
@@ -50,7 +50,7 @@ def record_crash(uow: UnitOfWork, name: str) -> Agent:
     uow.emit(AgentChanged(agent=name, change="failed"))
     # One mail per series of failures: the pause doubles each time, and a person has been informed.
     if failures == 1:
-        retry = f"{reason}. It may try again from {format_iso(uow.now + pause)} on"
+        retry = f"{reason}. It gets no task for {pause // SECOND} s"
         _mail_supervisor(uow, name, f"{name} has failed", retry, returned)
     return uow.agents.get(name)
 

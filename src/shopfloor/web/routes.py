@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from shopfloor import access
@@ -87,10 +86,13 @@ class Pages:
         async def require_sign_in(request: Request) -> Response:
             try:
                 credential = await self.sessions.authenticate(request)
-            except Unauthenticated:
+            except Unauthenticated as error:
                 # A script would follow the redirect and take the sign-in page for its answer.
-                if request.url.path in _SCRIPT_PATHS or _wants_fragment(request):
+                if request.url.path in _SCRIPT_PATHS or _wants_json(request):
                     return Response("Sign in first", 401, HEADERS)
+                if request.method == "POST":
+                    # What was typed is on the page, to be sent again after signing in elsewhere.
+                    return await self.render_problem(request, error)
                 return RedirectResponse(f"/signin?next={quote(request.url.path)}", 303, HEADERS)
             return await handle(request, credential)
 
@@ -100,10 +102,14 @@ class Pages:
         """Wrap a handler with what every page needs: rendered errors, security headers, the visitor cookie."""
 
         async def serve(request: Request) -> Response:
+            response: Response
             try:
                 response = await handle(request)
             except ShopfloorError as error:
-                response = await self.render_problem(request, error)
+                if _wants_json(request):
+                    response = JSONResponse({"error": error.message, "hint": error.hint}, status_of(error))
+                else:
+                    response = await self.render_problem(request, error)
             for name, value in HEADERS.items():
                 response.headers.setdefault(name, value)
             return self.sessions.set_visitor_cookie(request, response)
@@ -142,29 +148,29 @@ class Pages:
         return response
 
     async def serve_todo(self, request: Request, credential: Credential) -> Response:
-        status, problem = 200, ""
         if request.method == "POST":
-            form = await self.read_form(request)
-            action = form.get("action", "")
-            if action not in _ACTION_FIELDS:
-                raise InvalidInput(f"Unknown action '{action[:40]}'; expected one of {', '.join(_ACTION_FIELDS)}")
-            given: Json = {name: form[name] for name in _ACTION_FIELDS[action] if name in form}
-            # A form has only text. What is not a number stays text: the tool rejects it in its own words.
-            for name in ("taskId", "priority"):
-                if name in given and given[name].isascii() and given[name].isdigit():
-                    given[name] = int(given[name])
-            if not given.get("dueAt"):
-                given.pop("dueZone", None)
-            answer = await self._call(credential, action, given)
-            status = status_of(answer.error)
-            if _wants_fragment(request):
-                body = {"success": True} if answer.error is None else answer.body
-                return Response(json.dumps(body, ensure_ascii=False), status, media_type="application/json")
-            if answer.error is None:
-                return RedirectResponse(f"/todo?filter={_parse_filter(form.get('filter'))}", 303)
-            problem = answer.body["error"]
-        data = await self._load_list(request, credential)
-        return await self.render(request, "todo.html", status, credential, problem=problem, **data)
+            return await self._change_list(request, credential)
+        return await self.render(request, "todo.html", 200, credential, **await self._load_list(request, credential))
+
+    async def _change_list(self, request: Request, credential: Credential) -> Response:
+        """Call the tool that a form of the todo page names."""
+        form = await self.read_form(request)
+        action = form.get("action", "")
+        if action not in _ACTION_FIELDS:
+            raise InvalidInput(f"Unknown action '{action[:40]}'; expected one of {', '.join(_ACTION_FIELDS)}")
+        given: Json = {name: form[name] for name in _ACTION_FIELDS[action] if name in form}
+        # A form has only text. What is not a number stays text: the tool rejects it in its own words.
+        for name in ("taskId", "priority"):
+            if name in given and given[name].isascii() and given[name].isdigit():
+                given[name] = int(given[name])
+        if not given.get("dueAt"):
+            given.pop("dueZone", None)
+        answer = await self._call(credential, action, given)
+        if _wants_json(request):
+            return JSONResponse({"success": True} if answer.error is None else answer.body, status_of(answer.error))
+        if answer.error is not None:
+            return await self.render_problem(request, answer.error, credential, message=answer.body["error"])
+        return RedirectResponse(f"/todo?filter={_parse_filter(form.get('filter'))}", 303)
 
     async def serve_list(self, request: Request, credential: Credential) -> Response:
         return await self.render(request, "list.html", 200, credential, **await self._load_list(request, credential))
@@ -213,7 +219,6 @@ class Pages:
             "deleted": deleted.body["tasks"],
             "filter": chosen,
             "filters": FILTERS,
-            "chat_works": self._missing_chat_setup is None,
         }
 
     async def _call(self, credential: Credential, tool: str, given: Json) -> CallResult:
@@ -231,7 +236,12 @@ class Pages:
         return form
 
     async def render_problem(
-        self, request: Request, error: ShopfloorError, credential: Credential | None = None, hint: str | None = None
+        self,
+        request: Request,
+        error: ShopfloorError,
+        credential: Credential | None = None,
+        hint: str | None = None,
+        message: str | None = None,
     ) -> Response:
         """Render what went wrong, with the way back and everything that was typed into a form, to send it again."""
         form = (_parse_fields(await request.body()) or {}) if request.method == "POST" else {}
@@ -242,7 +252,7 @@ class Pages:
             status_of(error),
             credential,
             title="Page not found" if request.method == "GET" and status_of(error) == 404 else "Something went wrong",
-            message=error.message,
+            message=message or error.message,
             hint=hint or error.hint,
             back=safe_redirect_path(form.get("back"), "/"),
             signed_out=isinstance(error, Unauthenticated),
@@ -295,6 +305,6 @@ def _parse_filter(given: str | None) -> str:
     return given if given in FILTERS else FILTERS[0]
 
 
-def _wants_fragment(request: Request) -> bool:
+def _wants_json(request: Request) -> bool:
     """Return whether a page's script asks, which shows the answer itself."""
-    return "text/x-fragment" in request.headers.get("accept", "")
+    return "application/json" in request.headers.get("accept", "")

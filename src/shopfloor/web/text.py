@@ -29,6 +29,7 @@ _REFERENCE = re.compile(
     r"|(?P<path>(?:[\w.-]+/)+[\w.-]*\w\.[a-z][a-z0-9]{0,4})(?![\w/]))"
 )
 _PAGES = {"task": "/tasks/{0}", "epic": "/boards/epic/{0}", "mail": "/inbox/mail-{0}"}
+_TABLE_HEAD = re.compile(r"<thead>.*?</thead>", re.DOTALL)
 _EMOJI_JOINER = re.compile("(?<=[^\x00-\x7f])(?:\ufe0f|\u200d)")
 
 
@@ -51,8 +52,11 @@ def render_markdown(text: str) -> Markup:
 
 
 def strip_markdown(text: str) -> str:
-    """Return the words of a Markdown text on one line, for a preview."""
-    return render_markdown(text[:MAX_PREVIEW_CHARACTERS]).striptags()
+    """Return the words of a Markdown text on one line, for a preview; of a table, its rows without the header."""
+    html = render_markdown(text[:MAX_PREVIEW_CHARACTERS])
+    if "<tbody>" in html:
+        html = Markup(_TABLE_HEAD.sub("", html).replace("</tr>", " · "))  # nosec B704 # the text is escaped
+    return html.striptags().removesuffix(" ·")
 
 
 def format_json(value: Any) -> str:

@@ -185,6 +185,7 @@ def test_search_without_matches_ends_and_returns_where_it_stopped(desk: Desk) ->
 def test_summary_of_a_call_whose_response_says_nothing_is_taken_from_its_input(desk: Desk) -> None:
     desk.shopfloor.settings.project.joinpath("cart.py").write_text("total = 1\n")
     desk.shopfloor.answer("context", "read_file", {"path": "cart.py"}, "builder")
+    desk.call_as_agent("builder", "mcp__task__claim")
     task = desk("task_create", title="Sum the cart", assignee="builder")["id"]
     desk.call_as_agent("builder", "mcp__task__add_comment", taskId=task, body="In  integer\ncents")
     desk.call_as_agent("builder", "mcp__mail__send", toHuman=True, subject="Wrong prices", body="They are too low")
@@ -194,6 +195,7 @@ def test_summary_of_a_call_whose_response_says_nothing_is_taken_from_its_input(d
     summaries = {call["tool"]: call["summary"] for call in desk("log_search")["calls"]}
     assert summaries["read_file"] == "cart.py"
     assert summaries["mcp__task__add_comment"] == "In integer cents"
+    assert summaries["mcp__task__claim"] == "No task without an epic is ready; you have no epic"
     assert summaries["mcp__mail__send"] == "mail-2 · Wrong prices"
     shown = {call["tool"]: call["summary"] for call in desk("agent_show", name="builder")["calls"]}
     assert shown["mcp__task__add_comment"] == "In integer cents"

@@ -219,6 +219,9 @@ def _summarize_response(response: Any) -> str:
     if not parts and (inner := next((value for value in data.values() if isinstance(value, dict)), None)):
         # One thing with facts beside it, such as a claimed task and its fence.
         parts = _collect_fields(inner)
+    if not parts and isinstance(data.get("reason"), str):
+        # Why there is nothing, such as no task to claim.
+        parts = [data["reason"]]
     if not parts:
         # What a list call returns; of one thing, its parts are not worth counting.
         parts = [_count(value, name) for name, value in data.items() if isinstance(value, list)]

@@ -1,7 +1,8 @@
 // The chat page: a message is sent as JSON, and its answer arrives as a stream of events. Text is only ever set as
 // text, never as HTML: a model wrote it.
 
-import { csrf, refreshList, showProblem } from "./list.js";
+import { formToken, SIGNED_OUT } from "./forms.js";
+import { refreshList, showProblem } from "./list.js";
 
 const messages = document.getElementById("messages");
 const form = document.getElementById("compose");
@@ -77,24 +78,29 @@ async function* readEvents(response) {
   }
 }
 
+// Return whether the server has got the message.
 async function sendMessage(text, confirmationId) {
   messages.querySelectorAll(".confirmation").forEach((row) => row.remove());
   showProblem("");
   setBusy(true);
-  showMessage("user", text);
+  const message = showMessage("user", text);
   const answer = showMessage("assistant", "…");
   let written = "";
+  let started = false;
   let finished = false;
   try {
     const response = await fetch("/api/chat", {
       method: "POST",
-      headers: { "Content-Type": "application/json", Accept: "text/event-stream", "X-CSRF-Token": csrf() },
+      headers: { "Content-Type": "application/json", Accept: "text/event-stream", "X-CSRF-Token": formToken() },
       body: JSON.stringify({ message: text, conversationId: conversation ?? undefined, confirmationId }),
     });
-    if (response.status === 401) return location.assign("/signin?next=/chat");
+    if (response.status === 401) throw new Error(`${SIGNED_OUT.error}\n${SIGNED_OUT.hint}`);
     if (!response.ok) throw new Error((await response.json()).error.message);
     for await (const [name, data] of readEvents(response)) {
-      if (name === "start") conversation = data.conversationId;
+      if (name === "start") {
+        started = true;
+        conversation = data.conversationId;
+      }
       if (name === "text") answer.textContent = written += data.delta;
       if (name === "tool") {
         showToolCall(data);
@@ -112,6 +118,7 @@ async function sendMessage(text, confirmationId) {
     await refreshConversations();
   } catch (error) {
     if (!written) answer.remove();
+    if (!started) message.remove();
     showProblem(error.message);
   } finally {
     setBusy(false);
@@ -120,6 +127,7 @@ async function sendMessage(text, confirmationId) {
     const { activeElement, body } = document;
     if (activeElement === body || form.contains(activeElement)) form.elements.message.focus();
   }
+  return started;
 }
 
 function setBusy(busy) {
@@ -151,12 +159,13 @@ async function openConversation(id) {
   askConfirmation(body.confirmation);
 }
 
-form.addEventListener("submit", (event) => {
+form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  const text = form.elements.message.value.trim();
+  const field = form.elements.message;
+  const text = field.value.trim();
   if (!text) return;
   form.reset();
-  sendMessage(text);
+  if (!(await sendMessage(text))) field.value ||= text; // to be sent again
 });
 form.elements.message.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
@@ -166,7 +175,7 @@ form.elements.message.addEventListener("keydown", (event) => {
 });
 picker.addEventListener("change", () => openConversation(picker.value));
 deleteButton.addEventListener("click", async () => {
-  const headers = { "X-CSRF-Token": csrf() };
+  const headers = { "X-CSRF-Token": formToken() };
   const response = await fetch(`/api/conversations/${conversation}`, { method: "DELETE", headers });
   showProblem(response.ok ? "" : "The conversation could not be deleted.");
   await openConversation("");

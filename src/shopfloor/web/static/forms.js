@@ -2,7 +2,18 @@
 
 import { showToast } from "./toast.js";
 
+export const FIELDS = "input:not([type=hidden]), textarea, select";
+export const SIGNED_OUT = { error: "You are signed out.", hint: "Sign in in another tab, or run `shopfloor link`. Then send again." };
 const KEPT_TOAST = "toast";
+
+function isEdited(field) {
+  if (field.type === "checkbox") return field.checked !== field.defaultChecked;
+  if (field.tagName !== "SELECT") return field.value !== field.defaultValue;
+  return field.selectedIndex !== Math.max(0, [...field.options].findIndex((option) => option.defaultSelected));
+}
+
+// Whether something was typed or chosen here that has not been sent.
+export const hasEdits = (root = document) => [...root.querySelectorAll(FIELDS)].some(isEdited);
 
 const tokenOf = (root) => root.querySelector('meta[name="csrf"]')?.content ?? "";
 let csrf = tokenOf(document);
@@ -32,10 +43,7 @@ export async function callTool(action, fields) {
     let [response, answer] = await post(action, fields);
     if (response.status === 403 && (await refreshToken())) [response, answer] = await post(action, fields);
     if (response.ok) return { answer };
-    if (response.status === 401) {
-      const hint = "Sign in in another tab, or run `shopfloor link`. Then send again.";
-      return { error: "You are signed out.", hint };
-    }
+    if (response.status === 401) return SIGNED_OUT;
     return { error: answer.error ?? "The request failed.", hint: answer.hint };
   } catch {
     return { error: "The server cannot be reached.", hint: "Nothing was lost. Try again in a moment." };

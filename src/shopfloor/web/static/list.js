@@ -1,15 +1,22 @@
 // The todo list on a page: send its forms without a reload, and fetch it again when it has changed.
 
+import { callTool, hasEdits, SIGNED_OUT } from "./forms.js";
 import { isPointerDown, onPointerUp } from "./pointer.js";
 
 const list = document.getElementById("list");
 const problem = document.getElementById("problem");
 
-export const csrf = () => document.querySelector('meta[name="csrf"]').content;
-
 export function showProblem(text) {
   problem.textContent = text;
   problem.hidden = !text;
+}
+
+const showError = ({ error, hint }) => showProblem([error, hint].filter(Boolean).join("\n"));
+
+// Go to sign in, and come back here; not while something is being typed, which would be lost.
+export function leave() {
+  if (hasEdits()) showError(SIGNED_OUT);
+  else location.assign(`/signin?next=${location.pathname}`);
 }
 
 export async function refreshList() {
@@ -17,7 +24,7 @@ export async function refreshList() {
   // Leave a form alone that is being filled in, and an older page of the list, which has no updates.
   if (list.querySelector("details[open] form :focus") || location.search.includes("cursor=")) return;
   const response = await fetch(`/todo/list?filter=${list.dataset.filter}`);
-  if (response.status === 401) return location.assign("/signin");
+  if (response.status === 401) return leave();
   if (!response.ok) return;
   const html = await response.text();
   if (isPointerDown()) return onPointerUp(refreshList);
@@ -35,30 +42,14 @@ function replaceList(html) {
   if (focusedTask) list.querySelector(`li[data-task="${focusedTask}"] button`)?.focus();
 }
 
-// Return whether the server accepted the form; what went wrong is shown above the list.
+// Return whether the server accepted the form; what went wrong is shown above the list, and what was typed stays.
 export async function sendForm(form) {
   const buttons = form.querySelectorAll("button");
   buttons.forEach((button) => (button.disabled = true));
-  try {
-    const response = await fetch("/todo", {
-      method: "POST",
-      headers: { Accept: "text/x-fragment" },
-      body: new URLSearchParams(new FormData(form)),
-    });
-    if (response.status === 401) {
-      location.assign("/signin");
-      return false;
-    }
-    const isJson = (response.headers.get("content-type") ?? "").includes("json");
-    const answer = isJson ? await response.json() : { error: "The request failed. Reload the page." };
-    showProblem(response.ok ? "" : answer.error);
-    return response.ok;
-  } catch {
-    showProblem("The server cannot be reached. Try again in a moment.");
-    return false;
-  } finally {
-    buttons.forEach((button) => (button.disabled = false));
-  }
+  const { answer, ...problem } = await callTool("/todo", new FormData(form));
+  buttons.forEach((button) => (button.disabled = false));
+  showError(problem);
+  return answer !== undefined;
 }
 
 list.addEventListener("submit", async (event) => {
@@ -71,7 +62,7 @@ list.addEventListener("submit", async (event) => {
 
 const changes = new EventSource("/todo/events");
 changes.addEventListener("changed", refreshList);
-changes.addEventListener("signed-out", () => location.assign("/signin"));
+changes.addEventListener("signed-out", leave);
 // A rejected stream does not say why; fetching the list does, and goes to sign in when that is the reason.
 changes.addEventListener("error", () => changes.readyState === EventSource.CLOSED && refreshList());
 addEventListener("pagehide", () => changes.close());

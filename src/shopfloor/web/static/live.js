@@ -1,7 +1,7 @@
 // Keep the page current: one event stream per page, closed while the page is hidden.
 
 import { resetDrag } from "./board.js";
-import { formToken } from "./forms.js";
+import { FIELDS, formToken, hasEdits, SIGNED_OUT } from "./forms.js";
 import { restoreSelection } from "./keys.js";
 import { showCopyButtons } from "./menus.js";
 import { isNotifying, updateBadge } from "./notify.js";
@@ -10,7 +10,6 @@ import { restoreTasks } from "./tasks.js";
 import { localizeTimes } from "./times.js";
 import { showToast } from "./toast.js";
 
-const FIELDS = "input:not([type=hidden]), textarea, select";
 const FOCUSABLE = "a, button, summary";
 const ITEMS = "[data-item], tr, li, article, section";
 const SCROLLABLE = ".scroll, .board, .board-column ul, pre";
@@ -22,17 +21,12 @@ let stream;
 let shownHtml = "";
 let heldHtml; // an update that waits until the page may be replaced
 let leaving = false;
-
-function isEdited(field) {
-  if (field.type === "checkbox") return field.checked !== field.defaultChecked;
-  if (field.tagName !== "SELECT") return field.value !== field.defaultValue;
-  return field.selectedIndex !== Math.max(0, [...field.options].findIndex((option) => option.defaultSelected));
-}
+let warned = false;
 
 // Whether replacing the page now would lose something: a field in use or edited, or a card that is being dragged.
 const isBusy = () =>
   (container.contains(document.activeElement) && document.activeElement.matches(FIELDS))
-  || [...container.querySelectorAll(FIELDS)].some(isEdited)
+  || hasEdits(container)
   || container.querySelector(".dragging") !== null;
 
 // Describe the focused element so that its successor can be found: by its link, else by its place.
@@ -96,7 +90,10 @@ const showHeld = () => setTimeout(() => heldHtml !== undefined && show(heldHtml)
 function connect() {
   if (stream || !address || !container) return;
   stream = new EventSource(`/live?page=${encodeURIComponent(address)}`);
-  stream.addEventListener("ready", () => (container.dataset.state = "live"));
+  stream.addEventListener("ready", () => {
+    container.dataset.state = "live";
+    warned = false;
+  });
   stream.addEventListener("changed", (event) => {
     const { html, badge } = JSON.parse(event.data);
     show(html);
@@ -111,10 +108,12 @@ function disconnect() {
   stream = undefined;
 }
 
-// Go to sign in, and come back here; not while something is being typed, which would be lost.
+// Go to sign in, and come back here; not while something is being typed, also in a dialog, which would be lost.
 function leave() {
-  if (isBusy()) {
-    return showToast("You are signed out.", { failed: true, hint: "Sign in in another tab before you send." });
+  if (isBusy() || hasEdits()) {
+    if (!warned) showToast(SIGNED_OUT.error, { failed: true, hint: SIGNED_OUT.hint });
+    warned = true;
+    return;
   }
   // The stream and the page may both say so: a second navigation would abort the first.
   if (leaving) return;
@@ -128,7 +127,8 @@ async function handleError() {
   disconnect();
   const page = await fetch(address, { method: "HEAD" }).catch(() => undefined);
   if (page?.redirected) leave();
-  else setTimeout(connect, RECONNECT_MS);
+  // Also after a warning: one may sign in in another tab.
+  if (!leaving) setTimeout(connect, RECONNECT_MS);
 }
 
 for (const name of ["focusout", "reset", "dragend"]) container?.addEventListener(name, showHeld);

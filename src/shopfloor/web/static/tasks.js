@@ -177,13 +177,20 @@ function filterTasks(text) {
   }
 }
 
+function withFilter(address, text) {
+  const url = new URL(address);
+  if (text) url.searchParams.set("text", text);
+  else url.searchParams.delete("text");
+  return url.href;
+}
+
 const filter = document.querySelector("[data-filter]");
 filter?.addEventListener("input", () => {
-  filterTasks(filter.value);
-  const address = new URL(location);
-  if (filter.value.trim()) address.searchParams.set("text", filter.value.trim());
-  else address.searchParams.delete("text");
-  history.replaceState(null, "", address);
+  const text = filter.value.trim();
+  filterTasks(text);
+  history.replaceState(null, "", withFilter(location.href, text));
+  // The other views of these tasks keep the filter.
+  for (const link of document.querySelectorAll(".toolbar .tabs a")) link.href = withFilter(link.href, text);
 });
 
 // Select several tasks, and change them together.

@@ -19,7 +19,8 @@ export function showToast(text, { failed = false, hint = "", action } = {}) {
   }
   element.append(words);
   if (action) element.append(makeButton(action, element));
-  document.body.append(element);
+  // Everything outside of an open dialog is inert and behind its backdrop.
+  (document.querySelector("dialog[open]") ?? document.body).append(element);
   setTimeout(() => element.remove(), failed ? ERROR_TOAST_MS : TOAST_MS);
   toast = element;
 }

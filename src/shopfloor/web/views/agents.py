@@ -26,6 +26,7 @@ async def load_agents(visitor: Visitor, given: Given) -> Json:
         "counts": overview["counts"],
         "next_cursor": listed.get("nextCursor"),
         "supervisors": [agent["id"] for agent in active],
+        "is_open": not visitor.needs_credential(),
     }
 
 

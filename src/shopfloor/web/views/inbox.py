@@ -15,6 +15,8 @@ ANSWERS = {
     "always": ("Allow for this run", "The same again in this run is allowed without asking; other runs still ask."),
     "deny": ("Deny", "The agent gets a no and continues without it."),
 }
+# The states of a task in which its changes may be what a person is asked about.
+WORKED_ON_STATES = ("IN_PROGRESS", "REVIEW", "BLOCKED")
 _PERMISSION = re.compile(r"May the agent (\w+): (.*?)\?(?:\n(.*))?", re.DOTALL)
 
 
@@ -48,13 +50,24 @@ async def _load_item(visitor: Visitor, item: str, *, read: bool) -> Json:
     kind, _, number = item.partition("-")
     if kind == "request" and (request := parse_number(number)):
         found = await visitor.ask("inbox_request", request=request)
-        return {**found, "type": "request", "permission": parse_permission(found)}
+        return {
+            **found,
+            "type": "request",
+            "permission": parse_permission(found),
+            "changes": await _load_changes(visitor, found["context"]),
+        }
     if kind != "mail" or not parse_number(number):
         raise NotFound(f"Inbox item {item[:40]} not found")
     mail = await visitor.ask("inbox_show", mailId=item)
     if read and mail["readAt"] is None and visitor.may("inbox_read"):
         await visitor.ask("inbox_read", mailId=item)
-    return {**mail, "type": "mail"}
+    return {**mail, "type": "mail", "changes": await _load_changes(visitor, mail["context"])}
+
+
+async def _load_changes(visitor: Visitor, context: Json) -> dict[str, Json]:
+    """Return what the work on each task of a context changes, by the id of the task."""
+    worked_on = [task for task in context["tasks"] if task["kind"] == "epic" and task["state"] in WORKED_ON_STATES]
+    return {task["id"]: await visitor.ask("task_changes", number=task["number"]) for task in worked_on}
 
 
 def parse_permission(request: Json) -> Json | None:

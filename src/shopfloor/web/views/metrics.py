@@ -55,11 +55,17 @@ async def _load_system(visitor: Visitor, given: Given) -> Json:
         "tools": tools,
         "top": max((tool["p99Ms"] or 0 for tool in tools), default=1),
         "minutes": to_bars(seen["perMinute"]),
-        "latency": [(_format_edge(step["toMs"], "ms"), step["calls"]) for step in seen["latency"] if step["calls"]],
-        "batches": [(_format_edge(step["to"], ""), step["commits"]) for step in seen["batches"] if step["commits"]],
+        "latency": [(_format_step(step["toMs"]), step["calls"]) for step in seen["latency"] if step["calls"]],
+        "batches": [(_format_edge(step["to"]), step["commits"]) for step in seen["batches"] if step["commits"]],
         "dead": dead,
     }
 
 
-def _format_edge(edge: float | None, unit: str) -> str:
-    return "more" if edge is None else f"≤ {edge:g} {unit}".strip()
+def _format_step(milliseconds: float | None) -> str:
+    if milliseconds is None or milliseconds < 1000:
+        return _format_edge(milliseconds, " ms")
+    return _format_edge(milliseconds / 1000, " s")
+
+
+def _format_edge(edge: float | None, unit: str = "") -> str:
+    return "more" if edge is None else f"≤ {edge:g}{unit}"

@@ -31,6 +31,8 @@ STEPS = {
 }
 PRIORITIES = ("critical", "high", "normal", "low", "backlog")
 VIEW_NAMES = ("board", "list", "graph")
+# The order of the groups in a list of all tasks: what a person can do something about first.
+GROUP_STATES = ("REVIEW", "BLOCKED", "FAILED", "IN_PROGRESS", "ASSIGNED", "PENDING")
 
 
 async def load_epics(visitor: Visitor, given: Given) -> Json:
@@ -39,14 +41,14 @@ async def load_epics(visitor: Visitor, given: Given) -> Json:
     epics = await visitor.ask("board_epics", cursor=given.get("epics"))
     # The operator sees every user's list, and a user the own one.
     users: list[Json] = [] if visitor.rights == OPERATOR else [{"id": visitor.name, "removedAt": None}]
-    tasks: Json = {"tasks": []}
+    tasks: Json = {"groups": {}}
     if view == "all":
         tasks = await visitor.ask("task_list", limit=200, cursor=given.get("cursor"))
         words = given.get("text", "").casefold()
         shown = [
             task for task in tasks["tasks"] if words in f"{task['id']} {task['title']} {task['assignee']}".casefold()
         ]
-        tasks = {**tasks, "tasks": sorted(shown, key=lambda task: (task["priority"], task["number"]))}
+        tasks = {**tasks, "groups": group_tasks(shown)}
     elif visitor.rights == OPERATOR:
         users = (await visitor.ask("user_list"))["users"]
     return {
@@ -58,6 +60,13 @@ async def load_epics(visitor: Visitor, given: Given) -> Json:
         "text": given.get("text", ""),
         **await _load_choices(visitor, epics["epics"]),
     }
+
+
+def group_tasks(tasks: list[Json]) -> dict[str, list[Json]]:
+    """Return the tasks by state, the most urgent ones first."""
+    ordered = sorted(tasks, key=lambda task: (task["priority"], task["number"]))
+    groups = {state: [task for task in ordered if task["state"] == state] for state in GROUP_STATES}
+    return {state: group for state, group in groups.items() if group}
 
 
 async def load_board(visitor: Visitor, given: Given) -> Json:
