@@ -39,6 +39,17 @@ def test_calls_are_filtered_exported_and_opened(populated: Desk, operator: Page)
     expect(operator.locator("main")).to_contain_text("mcp__supervisor__list_agents")
 
 
+def test_a_call_is_shown_with_its_outcome_and_text_on_a_narrow_screen(populated: Desk, operator: Page) -> None:
+    """Fault F27: at 390 px, outcome and text of a call were scrolled out of sight."""
+    operator.set_viewport_size({"width": 390, "height": 844})
+    populated.open_page(operator, "/activity/calls?q=is:error")
+    row = operator.locator(".call-row")
+    for text in ("builder", "list agents", "permission denied", "not allowed"):
+        place = row.get_by_text(text).first.bounding_box()
+        assert place is not None
+        assert 0 <= place["x"] < 390, (text, place)
+
+
 def test_a_part_of_a_tools_name_finds_its_calls(populated: Desk) -> None:
     tools = {call["tool"] for call in populated.ask("log_search", tool="epic")["calls"]}
     assert tools == {"mcp__epic__create"}

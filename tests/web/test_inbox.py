@@ -58,6 +58,11 @@ def test_reading_is_not_acknowledging(populated: Desk, operator: Page) -> None:
     populated.open_page(operator, "/inbox")
     expect(operator.locator(".inbox-row")).to_have_count(3)
     expect(operator.locator(".inbox-row.unread")).to_have_count(2)
+    # Fault F35: a row that was read lost its left border, and moved.
+    frames = operator.locator(".inbox-row").evaluate_all(
+        "rows => rows.map((row) => [row.offsetLeft, row.offsetWidth, row.offsetHeight, getComputedStyle(row).border])"
+    )
+    assert len({str(frame) for frame in frames}) == 1
 
 
 def test_a_question_with_options_is_answered_in_other_words(populated: Desk, operator: Page) -> None:

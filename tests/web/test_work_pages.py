@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from shopfloor.domain.runs import RunState
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases import iterations, runs, usage
+from shopfloor.web.views.knowledge import fold_duplicates
 from tests.serving import run_in_thread
 from tests.web.desk_support import Desk, open_desk_context
 
@@ -156,6 +157,13 @@ def test_results_have_titles_links_highlights_and_kinds(populated: Desk, operato
     expect(hits).to_have_count(1)
     hits.first.get_by_role("link", name="Use a queue").click()
     operator.wait_for_url(f"{populated.url}/activity/ref-*")
+
+
+def test_results_that_say_the_same_are_one() -> None:
+    """Fault F15: six identical decisions were six results in a row."""
+    hit = {"source": "decision", "title": "Use a queue", "excerpt": "It is fast"}
+    other = {**hit, "excerpt": "It is small"}
+    assert fold_duplicates([hit, other, hit, hit]) == [{**hit, "same": 2}, {**other, "same": 0}]
 
 
 def test_results_are_paged(populated: Desk, operator: Page) -> None:

@@ -14,8 +14,8 @@ from shopfloor.web.text import reveal_hidden
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _BAR_STEP = 10
 _ROW_HEIGHT = 22
-_NODE_WIDTH, _NODE_HEIGHT, _GAP_X, _GAP_Y = 190, 44, 70, 14
-_MAX_TITLE_CHARACTERS = 24
+_NODE_WIDTH, _NODE_HEIGHT, _GAP_X, _GAP_Y = 212, 44, 60, 14
+_MAX_TITLE_CHARACTERS = 29
 _DAYS_WIDTH, _AXIS_WIDTH = 560, 36
 
 Point = tuple[int, int]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,12 @@ from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.usecases import crews, run_requests, runs, tasks
+from shopfloor.web import assets
 from tests.serving import run_in_thread
 
 pytestmark = pytest.mark.anyio
+
+KEYS_OF_PAGES = Path(assets.__file__).parent / "static" / "keys.js"
 
 
 @pytest.fixture
@@ -249,6 +253,18 @@ async def test_question_mark_lists_the_keys(shopfloor: Shopfloor) -> None:
         await _wait_for_workers(pilot)
         await pilot.press("escape")
         assert len(app.screen_stack) == 1
+
+
+def test_keys_mean_the_same_on_the_pages() -> None:
+    """Fault F4: `k` moved up on the pages and acknowledged a mail here."""
+    pages = dict(re.findall(r'^    \["([^"]+)", "([^"]+)"\],$', KEYS_OF_PAGES.read_text(), flags=re.MULTILINE))
+    here = {key: meaning.lower() for key, _, meaning in KEYS}
+    shared = {"j k": "move", "r": "reply", "c": "create", "s": "state", "a": "assign", "p": "priority"}
+    assert {key: word in pages[key] and word in here[key] for key, word in shared.items()} == dict.fromkeys(
+        shared, True
+    )
+    # Pages call it done, because a question that was answered is done as well.
+    assert (pages["e"], next(word for key, word, _ in KEYS if key == "e")) == ("done", "done")
 
 
 @pytest.mark.parametrize("width", [50, 80, 120])
