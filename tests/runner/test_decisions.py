@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 
 from tests.runner.support import AGENT, FILES, Project, wait_until
 from tests.runner.test_commits import create_repository
@@ -126,6 +127,9 @@ def test_a_plan_that_no_person_approves_ends_the_run(project: Project):
     ran = project.run("good", "--approve-plan", "--question-time", "0.5s")
     assert ran.code == 9
     assert ran.reason.startswith("a decision on request-1 did not come within 0.5 s")
+    [waiting] = ran.list_events("waiting")
+    assert waiting["why"] == "a decision on request-1"
+    assert datetime.fromisoformat(waiting["until"]) <= datetime.now(UTC)
     assert project.read_made_files() == {}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,12 @@ class RunContext:
     def show_progress(self) -> None:
         """Show how far the iteration is."""
         assert self.current is not None
+    async def begin_waiting(self, reason: str, seconds: float) -> None:
+        """Show and record what the run waits for, and until when at most."""
+        until = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds").replace("+00:00", "Z")
+        self.view.show("waiting", run=self.name, why=reason, until=until)
+        await self.store.set_waiting(f"until {until}: {reason}")
+
         limits = [f"iteration {self.run.iteration + 1}/{self.options.iterations}"]
         limits.append(f"{int(self.current.watch.seconds)}/{self.options.iteration_time:g} s")
         tokens = self.run.tokens + self.current.usage.tokens

@@ -24,10 +24,7 @@ async def ask_decision(context: RunContext, kind: str, question: str) -> bool:
     """
     number = await context.store.ask_decision(kind, question)
     seconds = context.options.question_time
-    context.view.show(
-        "waiting", run=context.name, why=f"a decision on request-{number}", until=f"{seconds:g} s from now"
-    )
-    await context.store.set_waiting(f"a decision on request-{number}")
+    await context.begin_waiting(f"a decision on request-{number}", seconds)
     # An agent that sits idle for hours holds memory and connections for nothing.
     await context.end_agent()
     with context.clock:

@@ -15,6 +15,8 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
+from shopfloor.runner.view import format_until
+
 KEYS = {"a": "allow", "w": "always", "d": "deny"}
 _SHOWN_CALLS = 6
 _SHOWN_STEPS = 8
@@ -206,7 +208,7 @@ _EVENT_LINES: dict[str, Callable[[dict[str, Any]], Line]] = {
     "already_verified": lambda _: Line("✓", "verified in this iteration already, with the same files", "green"),
     "verified_before": _format_verified_before,
     "not_verified": lambda facts: Line("✗", f"not done yet: {facts['verdict']}", "red"),
-    "waiting": lambda facts: Line("⏸", f"waiting until {facts['until']}: {facts['why']}", "yellow"),
+    "waiting": lambda facts: Line("⏸", f"waiting until {format_until(facts['until'])}: {facts['why']}", "yellow"),
     "paused": lambda facts: Line("⏸", f"paused; continue: shopfloor resume {facts['run']}", "yellow"),
     "asked": lambda facts: Line("?", f"{facts['question']}\n{facts['how']}", "yellow"),
     "committed": lambda facts: Line("  ·", f"committed {len(facts['files'])} files", "dim"),

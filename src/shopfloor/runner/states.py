@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from shopfloor.domain.runs import RunState, RunStatus, Wanted, format_task_id
@@ -149,9 +149,7 @@ async def wait_for_others(context: RunContext) -> State:
     """Wait for a rate limit to end, for the person who was asked, or before another attempt. No budget is used."""
     assert context.wait is not None
     wait, context.wait = context.wait, None
-    until = (datetime.now(UTC) + timedelta(seconds=wait.seconds)).isoformat(timespec="seconds").replace("+00:00", "Z")
-    context.view.show("waiting", run=context.name, why=wait.reason, until=until)
-    await context.store.set_waiting(f"until {until}: {wait.reason}")
+    await context.begin_waiting(wait.reason, wait.seconds)
     with context.clock:
         if wait.for_answer:
             # An agent that sits idle for hours holds memory and connections for nothing.

@@ -38,6 +38,12 @@ class JsonLines:
             print(json.dumps({"at": at, "event": event, **facts}, ensure_ascii=False), file=self._stream, flush=True)
 
 
+def format_until(until: str) -> str:
+    """Return a moment of the future as the clock of the terminal shows it, with its date unless that is today."""
+    moment, now = datetime.fromisoformat(until).astimezone(), datetime.now().astimezone()
+    return f"{moment:%H:%M:%S}" if moment.date() == now.date() else f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
 @contextmanager
 def read_keys(on_key: Callable[[str], None], loop: Any) -> Iterator[None]:
     """Pass single keys of the terminal to `on_key`, without waiting for Enter, inside the `with` block."""
