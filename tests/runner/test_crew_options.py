@@ -208,8 +208,8 @@ def test_set_up_commands_prepare_each_worktree_and_a_failure_is_reported(project
     assert "exit code 5" in returned["why"]
 
 
-def test_a_question_names_its_worker_and_task_and_is_in_the_report(project: CrewProject):
-    epic = project.plan_epic("one: write one.txt 1")
+def test_a_question_names_its_worker_and_task_and_always_holds_for_the_crew(project: CrewProject):
+    epic = project.plan_epic("one: write one.txt 1", "two: write two.txt 2")
     crew = project.start_crew("asks", "--epic", epic, "--permissions", "ask", workers=1)
     crew.wait_for_event("permission_asked")
     [request] = project.show()["requests"]
@@ -223,14 +223,16 @@ def test_a_question_names_its_worker_and_task_and_is_in_the_report(project: Crew
     assert "crew-worker-1" in inbox
     assert "task-1" in inbox
     with project.open_server() as shopfloor:
-        shopfloor.call("desk", "inbox_decide", {"request": request["request"], "answer": "allow"})
-    assert crew.finish()[0] == 0
+        shopfloor.call("desk", "inbox_decide", {"request": request["request"], "answer": "always"})
+    code, out, _ = crew.finish()
+    # The second task asks for the same.
+    assert (code, "permission_asked" in out) == (0, False)
     project.check_ledger()
-    [answer] = project.read_journal("answer")
-    assert answer["outcome"] == {"outcome": "selected", "optionId": "allow_once"}
+    allowed = {"outcome": "selected", "optionId": "allow_once"}
+    assert [answer["outcome"] for answer in project.read_journal("answer")] == [allowed] * 2
     report = project.show()["report"]
     assert "People were asked:\n- crew-worker-1 on task-1: " in report
-    assert "\n  allow (operator:operator)" in report
+    assert "\n  always (operator:operator)" in report
 
 
 def test_the_usage_of_a_crew_is_recorded_for_its_agents_and_tasks(project: CrewProject):

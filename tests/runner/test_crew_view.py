@@ -55,6 +55,16 @@ def test_output_follows_its_line_and_is_limited():
     assert lines[-1] == "… 12 more lines"
 
 
+def test_a_question_is_shown_whole_with_the_command_that_answers_it():
+    diff = [f"+line {number}" for number in range(20)]
+    question = "\n".join(["night-worker-1, night.task-4: May the agent edit: main.py?", *diff])
+    assert show("permission_asked", run="night.task-4", worker="night-worker-1", number=3, question=question) == [
+        "night-worker-1: night.task-4: May the agent edit: main.py?",
+        *diff,
+        "shopfloor inbox answer request-3 allow|always|deny",
+    ]
+
+
 def test_text_of_agents_cannot_control_the_terminal():
     [line] = show("not_verified", worker="w", run="r", verdict="\x1b[2Jgone")
     assert line == "w: not done yet:  [2Jgone"

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 from shopfloor.domain.mail import HUMAN
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases import mail
-from shopfloor.web.views.inbox import summarize_mail
+from shopfloor.web.views.inbox import parse_permission, summarize_mail
 from tests.web.desk_support import Desk, open_desk_context
 
 
@@ -49,6 +49,14 @@ def test_a_permission_shows_its_command_and_says_what_each_answer_covers(populat
         expect(operator.get_by_role("button", name=name, exact=True)).to_be_visible()
     expect(operator.locator(".scopes")).to_contain_text("other runs still ask")
     expect(operator.locator(".context")).to_contain_text("night")
+
+
+def test_a_permission_of_a_crew_is_shown_like_that_of_a_run() -> None:
+    question = "night-worker-1, night.task-4: May the agent execute: bash?\nrm *.o && make *all*"
+    permission = parse_permission({"kind": "permission", "question": question})
+    assert permission == {"kind": "execute", "title": "bash", "details": "rm *.o && make *all*"}
+    other = "Hello, world: this. May the agent execute: bash?"
+    assert parse_permission({"kind": "permission", "question": other}) is None
 
 
 def test_reading_is_not_acknowledging(populated: Desk, operator: Page) -> None:

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TextIO
 
+from shopfloor.runner.permissions import ANSWERS
+from shopfloor.runner.view import format_until
+
 _MAX_FURTHER_LINES = 8
 """Lines of an output that follow the line of its event."""
 
@@ -30,9 +33,11 @@ class CrewView:
         first, *rest = text.splitlines() or [""]
         head = f"{at} {subject}: {first}"
         shown = [head if event in _WHOLE or len(head) <= width else f"{head[: width - 1]}…"]
-        shown += [f"         {line}" for line in rest[:_MAX_FURTHER_LINES]]
-        if len(rest) > _MAX_FURTHER_LINES:
-            shown.append(f"         … {len(rest) - _MAX_FURTHER_LINES} more lines")
+        # A person decides about all that a question shows, and the command that answers it is at its end.
+        count = len(rest) if event == "permission_asked" else _MAX_FURTHER_LINES
+        shown += [f"         {line}" for line in rest[:count]]
+        if len(rest) > count:
+            shown.append(f"         … {len(rest) - count} more lines")
         for line in shown:
             # Text of agents must not control the terminal.
             self._stream.write("".join(char if char.isprintable() else " " for char in line) + "\n")
@@ -48,10 +53,9 @@ def _format_plan(facts: Facts) -> str:
     return "\n".join([f"planned {facts['epic']}: {len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}", *tasks])
 
 
-def _format_waiting(facts: Facts) -> str:
-    until, now = datetime.fromisoformat(facts["until"]).astimezone(), datetime.now().astimezone()
-    day = "" if until.date() == now.date() else f"{until:%Y-%m-%d} "
-    return f"waits until {day}{until:%H:%M:%S}: {facts['why']}"
+def _format_question(facts: Facts) -> str:
+    question = str(facts["question"]).removeprefix(f"{facts['worker']}, ")
+    return f"{question}\nshopfloor inbox answer request-{facts['number']} {'|'.join(ANSWERS)}"
 
 
 def _format_verified(facts: Facts) -> str:
@@ -81,7 +85,7 @@ _LINES: dict[str, Callable[[Facts], str]] = {
     "merged": lambda facts: str(facts["how"]),
     "not_verified": lambda facts: f"not done yet: {facts['verdict']}",
     "permission_answered": lambda facts: f"question {facts['number']}: {facts['answer'] or 'not answered'}",
-    "permission_asked": lambda facts: f"question {facts['number']}: {facts['question']}",
+    "permission_asked": _format_question,
     "planned": _format_plan,
     "task_handed_over": lambda facts: f"{facts['task']} is ready to be merged",
     "task_left": lambda facts: f"{facts['task']} is left in {facts['folder']}",
@@ -91,7 +95,7 @@ _LINES: dict[str, Callable[[Facts], str]] = {
     "task_started": lambda facts: f"begins {facts['task']} {facts['title']}",
     "trouble": lambda facts: f"failed and is tried again: {facts['why']}",
     "verified": _format_verified,
-    "waiting": _format_waiting,
+    "waiting": lambda facts: f"waits until {format_until(facts['until'])}: {facts['why']}",
     "warning": lambda facts: str(facts["text"]),
     "work_left": lambda facts: f"uncommitted work in {facts['where']}",
     "worker_dismissed": lambda facts: f"takes no more tasks: {facts['why']}",

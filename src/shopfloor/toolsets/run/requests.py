@@ -27,10 +27,11 @@ def ask_permission(
 ) -> Json:
     """Ask a person for a permission on behalf of the agent. Return the number of the question.
 
-    Where a person has answered `always` to a question about the same, ask nothing and return that answer.
+    Where a person has answered `always` to a question about the same, of this run or of its crew, ask nothing and
+    return that answer.
     """
-    lock_run(uow, fence)
-    if uow.run_requests.has_answer(uow.actor.name, subject, run_requests.ALWAYS):
+    run = lock_run(uow, fence)
+    if uow.run_requests.has_answer(run, subject, run_requests.ALWAYS):
         return {"number": None, "answer": run_requests.ALWAYS}
     request = run_requests.ask_person(uow, uow.actor.name, "permission", question, tuple(options), subject)
     return {"number": request.number, "answer": None}

@@ -12,12 +12,16 @@ from shopfloor.web.visitor import Visitor, format_badge
 # What the answers to a permission are called, and what each one covers.
 ANSWERS = {
     "allow": ("Allow once", "This time only."),
-    "always": ("Allow for this run", "The same again in this run is allowed without asking; other runs still ask."),
+    "always": (
+        "Allow for this run",
+        "The same again in this run, or in its crew, is allowed without asking; other runs still ask.",
+    ),
     "deny": ("Deny", "The agent gets a no and continues without it."),
 }
 # The states of a task in which its changes may be what a person is asked about.
 WORKED_ON_STATES = ("IN_PROGRESS", "REVIEW", "BLOCKED")
-_PERMISSION = re.compile(r"May the agent (\w+): (.*?)\?(?:\n(.*))?", re.DOTALL)
+# The question of an agent of a crew begins with the agent and its run.
+_PERMISSION = re.compile(r"(?:[\w.-]+, [\w.-]+: )?May the agent (\w+): (.*?)\?(?:\n(.*))?", re.DOTALL)
 
 
 async def load_inbox(visitor: Visitor, given: Given) -> Json:
