@@ -149,6 +149,14 @@ async def test_a_message_after_the_last_allowed_iteration_adds_one_and_no_more(s
     assert context.ending.code == 3
 
 
+async def test_decide_waits_for_a_rate_limit_that_another_agent_has_hit(shopfloor: Shopfloor):
+    context = await new_context(shopfloor)
+    context.rate_limit_pool.extend(3600)
+    assert await states.decide_next(context) is State.WAIT
+    assert context.wait is not None
+    assert (context.wait.reason, 3500 < context.wait.seconds <= 3600) == ("the provider's rate limit", True)
+
+
 async def test_decide_verifies_when_no_task_is_left(shopfloor: Shopfloor):
     context = await new_context(shopfloor)
     await write(shopfloor, lambda uow: run_tasks.add_tasks(uow, "r", [run_tasks.NewTask("a", "completed")]))

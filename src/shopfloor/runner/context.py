@@ -17,6 +17,7 @@ from shopfloor.runner.acp import Agent, McpServerRef
 from shopfloor.runner.budgets import ExhaustedBudget, Stopwatch, Usage
 from shopfloor.runner.git import DirtyFiles
 from shopfloor.runner.options import RunOptions
+from shopfloor.runner.rate_limits import RateLimitPool
 from shopfloor.runner.run_store import RunStore
 from shopfloor.runner.transcript import TranscriptRecorder
 from shopfloor.runner.view import View
@@ -110,6 +111,8 @@ class RunContext:
     """How many turns in a row ended without a single request to the run's server."""
     rate_limits: int = 0
     """How many rate limits came in a row."""
+    rate_limit_pool: RateLimitPool = field(default_factory=RateLimitPool)
+    """The rate limit of the agent's provider. The agents of a crew that are the same share it."""
     wait: Wait | None = None
     """What to wait for before the next state that works."""
     tokens_missed: bool = False
@@ -229,15 +232,15 @@ class RunContext:
 
     # What people and the project see
 
-    def show_progress(self) -> None:
-        """Show how far the iteration is."""
-        assert self.current is not None
     async def begin_waiting(self, reason: str, seconds: float) -> None:
         """Show and record what the run waits for, and until when at most."""
         until = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds").replace("+00:00", "Z")
         self.view.show("waiting", run=self.name, why=reason, until=until)
         await self.store.set_waiting(f"until {until}: {reason}")
 
+    def show_progress(self) -> None:
+        """Show how far the iteration is."""
+        assert self.current is not None
         limits = [f"iteration {self.run.iteration + 1}/{self.options.iterations}"]
         limits.append(f"{int(self.current.watch.seconds)}/{self.options.iteration_time:g} s")
         tokens = self.run.tokens + self.current.usage.tokens

@@ -13,6 +13,7 @@ import functools
 import json
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -44,7 +45,8 @@ from shopfloor.runner.context import (
 from shopfloor.runner.crew_options import CrewOptions
 from shopfloor.runner.crew_store import Board, CrewStore
 from shopfloor.runner.main import drive_agent
-from shopfloor.runner.options import RunOptions
+from shopfloor.runner.options import Command, RunOptions
+from shopfloor.runner.rate_limits import RateLimitPool
 from shopfloor.runner.run_store import RunStore
 from shopfloor.runner.task_work import LOST, PlanWork, ReviewWork, TaskWork
 from shopfloor.runner.view import View
@@ -114,6 +116,8 @@ class CrewDriver:
         """How often in a row a part of the crew has failed with an error of our own."""
         self._awaited: tuple[tuple[int, ...], float] = (), 0.0
         """The questions whose answers the crew waits for, and until when."""
+        self._rate_limits: defaultdict[tuple[Command | None, str | None], RateLimitPool] = defaultdict(RateLimitPool)
+        """The rate limit of each agent and model, which all workers of this kind share."""
         self._epic: Epic | None = None
         """The epic, once it is loaded. Its title is part of every prompt, and a board of 100 tasks is long."""
         self._finished_reads = 0
@@ -416,6 +420,7 @@ class CrewDriver:
                 work=work,
                 mcp_server=McpServerRef(f"{url}/mcp", token),
                 view=WorkerView(self._view, worker),
+                rate_limit_pool=self._rate_limits[options.agent, options.model],
             )
             self._contexts[worker] = context
             self._notify()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -34,6 +35,22 @@ class RateLimit:
     """A rate limit, and in how many seconds it ends; None when the provider does not say."""
 
     seconds: float | None
+
+
+@dataclass
+class RateLimitPool:
+    """The rate limit that agents of one provider share: when one of them has hit it, the others wait too."""
+
+    _ends_at: float = 0.0
+
+    def extend(self, seconds: float) -> None:
+        """Note that the limit lasts for this many seconds."""
+        self._ends_at = max(self._ends_at, time.monotonic() + seconds)
+
+    @property
+    def seconds(self) -> float:
+        """How long the limit lasts from now on; 0 when there is none."""
+        return max(self._ends_at - time.monotonic(), 0.0)
 
 
 def find_rate_limit(failure: str, now: datetime) -> RateLimit | None:

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from shopfloor.domain.runs import RunState, RunStatus, Wanted, format_task_id
+from shopfloor.domain.runs import RunSnapshot, RunState, RunStatus, Wanted, format_task_id
 from shopfloor.errors import AgentFailed, ShopfloorError
 from shopfloor.runner import acp, git, prompt, session_settings
 from shopfloor.runner.budgets import Usage, find_exhausted, find_exhausted_within
@@ -43,6 +43,7 @@ MAX_LAUNCHES = 3
 MAX_TURNS_WITHOUT_TOOLS = 2
 """How many turns in a row an agent may end without having connected to its tools."""
 
+_RATE_LIMIT = "the provider's rate limit"
 _TICK_SECONDS = 0.5
 _BACKOFF_SECONDS = 0.2
 _MAX_BACKOFF_SECONDS = 60.0
@@ -100,13 +101,7 @@ async def decide_next(context: RunContext) -> State:
         return State.WAIT
     if context.work.needs_verification(context, snapshot):
         return State.VERIFY
-    # Text that came in the last allowed iteration is worth one more: the work may be done but for what it says.
-    begun = snapshot.next_number - snapshot.has_unread
-    budget = find_exhausted(context.run, context.options, begun, Usage(), context.unaccounted)
-    if budget is not None:
-        obstacle: Wait | Ending | None = Ending(RunState.STOPPED, BUDGET_EXHAUSTED, context.budget_hint(budget))
-    else:
-        obstacle = await context.work.find_obstacle(context, snapshot)
+    obstacle = await _find_obstacle(context, snapshot)
     if isinstance(obstacle, Wait):
         context.wait = obstacle
         return State.WAIT
@@ -117,6 +112,20 @@ async def decide_next(context: RunContext) -> State:
         return State.PREPARE
     await context.end_agent()
     return State.LAUNCH
+
+
+async def _find_obstacle(context: RunContext, snapshot: RunSnapshot) -> Wait | Ending | None:
+    """Return what keeps the agent from another turn: a budget, the work itself, or the rate limit of its provider."""
+    # Text that came in the last allowed iteration is worth one more: the work may be done but for what it says.
+    begun = snapshot.next_number - snapshot.has_unread
+    budget = find_exhausted(context.run, context.options, begun, Usage(), context.unaccounted)
+    if budget is not None:
+        return Ending(RunState.STOPPED, BUDGET_EXHAUSTED, context.budget_hint(budget))
+    obstacle = await context.work.find_obstacle(context, snapshot)
+    # Another agent of the crew may have hit the limit: the same request would fail as well.
+    if obstacle is None and (seconds := context.rate_limit_pool.seconds):
+        return Wait(_RATE_LIMIT, seconds)
+    return obstacle
 
 
 async def _wait_while_paused(context: RunContext) -> None:
@@ -386,7 +395,8 @@ def _wait_for_rate_limit(context: RunContext, limit: RateLimit) -> None:
     """Wait until the provider's limit ends; where it does not say when, twice as long each time."""
     pause = min(context.options.rate_limit_pause * 2**context.rate_limits, MAX_PAUSE_SECONDS)
     context.rate_limits += 1
-    context.wait = Wait("the provider's rate limit", pause if limit.seconds is None else limit.seconds)
+    context.wait = Wait(_RATE_LIMIT, pause if limit.seconds is None else limit.seconds)
+    context.rate_limit_pool.extend(context.wait.seconds)
 
 
 async def close_iteration(context: RunContext) -> State:
