@@ -363,6 +363,27 @@ def test_a_crew_is_scaled_while_it_works(project: CrewProject):
     project.check_ledger()
 
 
+def test_a_task_that_is_cancelled_or_given_to_another_worker_stops_the_turn_of_its_agent(project: CrewProject):
+    epic = project.plan_epic("one: write one.txt 1", "two: write two.txt 2", "three: write three.txt 3")
+    crew = project.start_crew("waits", "--epic", epic)
+    wait_until(lambda: len(project.read_prompts()) == 2)
+    holders = {task.number: task.assignee for task in project.load()[0]}
+    with project.open_server() as shopfloor:
+        # Not begun yet: its worker begins it when it has no other.
+        shopfloor.call("desk", "task_assign", {"number": 3, "agentId": holders[1]})
+        shopfloor.call("desk", "task_move", {"number": 2, "state": "CANCELLED"})
+        assert crew.wait_for_event("task_lost")["why"] == "task-2 is finished"
+        shopfloor.call("desk", "task_assign", {"number": 1, "agentId": holders[2]})
+        assert crew.wait_for_event("task_lost")["why"] == f"task-1 is assigned to {holders[2]}"
+    wait_until(lambda: len(project.read_prompts()) == 4)
+    project.release_agent()
+    assert crew.finish()[0] == 0
+    tasks, _ = project.load()
+    assert [task.state.value for task in tasks] == ["COMPLETED", "CANCELLED", "COMPLETED"]
+    assert (tasks[0].assignee, tasks[2].assignee) == (holders[2], holders[1])
+    assert {"one.txt", "three.txt"} <= set(project.git("ls-tree", "--name-only", "shopfloor-crew/crew/epic").split())
+
+
 def test_finished_work_of_an_agent_in_a_terminal_of_its_own_is_merged_too(project: CrewProject):
     epic = project.plan_epic("one: write one.txt 1", "two: write two.txt 2")
     project.git("branch", "by-hand")

@@ -103,14 +103,15 @@ class CrewStatus:
     """What the driver of a crew reacts to at once.
 
     `tasks` counts the tasks of the epic by state, `ready` those that can be claimed. `held` has the tasks of each agent
-    that it works on, and those that it calls done and that are in no merge queue. `merges` are the open entries of the
-    queue. `questions` are the mails in which the holders of blocked tasks ask a person, and that have no answer yet.
+    that it works on or can begin, and those that it calls done and that are in no merge queue. `finished` are the tasks
+    that need no more work. `merges` are the open entries of the queue. `questions` are the mails in which the holders of blocked tasks ask a person, and that have no answer yet.
     """
 
     crew: Crew
     tasks: dict[str, int]
     ready: int
     held: dict[str, list[int]]
+    finished: tuple[int, ...]
     newest_change: int
     merges: tuple[Merge, ...]
     questions: tuple[int, ...]

@@ -221,7 +221,8 @@ class CrewDriver:
         self._status = status
 
     def _reconcile(self) -> None:
-        """Start what should run and does not. What should no longer run ends by itself."""
+        """Start what should run and does not. What should no longer run ends by itself, or loses its task."""
+        self._stop_lost_turns()
         match self._status.crew.phase:
             case Phase.PLAN:
                 self._ensure_task(f"{self.name}-planner", self._plan)
@@ -232,6 +233,18 @@ class CrewDriver:
                 self._ensure_task("merge queue", self._merge)
                 if self._options.reviewer is not None:
                     self._ensure_task(f"{self.name}-reviewer", self._review)
+
+    def _stop_lost_turns(self) -> None:
+        """Stop agents in the middle of a turn for a task that is finished, or that another agent holds by now."""
+        holders = {number: holder for holder, numbers in self._status.held.items() for number in numbers}
+        for worker, context in self._contexts.items():
+            task = context.run.task
+            if task is None or not context.is_in_turn or not isinstance(context.work, TaskWork):
+                continue
+            if task in self._status.finished:
+                context.stop(LOST, f"task-{task} is finished")
+            elif holders.get(task, worker) != worker:
+                context.stop(LOST, f"task-{task} is assigned to {holders[task]}")
 
     def _ensure_task(self, name: str, start: Callable[[], Awaitable[None]]) -> None:
         task = self._tasks.get(name)
@@ -506,13 +519,17 @@ class CrewDriver:
         if status.crew.wanted is not Wanted.GO:
             return None
         if held := status.held.get(worker):
-            return held[0]
+            # An agent that has lost it may still end its turn, in the same worktree.
+            driven = {each.run.task for each in self._contexts.values() if isinstance(each.work, TaskWork)}
+            return next((task for task in held if task not in driven), None)
         return await self._store.claim_task(worker) if status.ready else None
 
     async def _drive_task(self, number: int, agent: Agent, task: int) -> Ending:
         """Work on a task in its worktree until it is handed over, lost or given up."""
         worker = agent.name
         found, options = await self._store.load_task(task), self._options.get_worker(number)
+        if found.task.state is TaskState.ASSIGNED:
+            await self._store.report_task(worker, found.task, "IN_PROGRESS")
         folder = self._worktrees.task_folder(task)
         self._view.show("task_started", crew=self.name, worker=worker, task=f"task-{task}", title=found.task.title)
         fault = await self._prepare_worktree(folder, self._worktrees.task_branch(task))

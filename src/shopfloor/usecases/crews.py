@@ -192,13 +192,15 @@ def load_status(uow: UnitOfWork, name: str) -> CrewStatus:
     for task in found:
         counts[task.state.value] = counts.get(task.state.value, 0) + 1
         waits = task.state is State.REVIEW and task.number not in queued
-        if task.assignee is not None and (waits or task.state in (State.ASSIGNED, State.IN_PROGRESS)):
+        begins = task.state is State.ASSIGNED and not task.open_blockers
+        if task.assignee is not None and (waits or begins or task.state is State.IN_PROGRESS):
             held.setdefault(task.assignee, []).append(task.number)
     return CrewStatus(
         crew=crew,
         tasks=counts,
         ready=sum(task.state is State.PENDING and not task.open_blockers for task in found),
         held=held,
+        finished=tuple(task.number for task in found if task.state in FINISHED),
         newest_change=max((task.updated_at for task in found), default=0),
         merges=tuple(merges),
         questions=tuple(question.mail for _, question in _find_open_questions(uow, found)),
