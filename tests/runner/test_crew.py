@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,9 +84,12 @@ def test_a_task_without_progress_fails_and_a_person_is_alerted(project: CrewProj
     assert ended.code == 4, ended.out
     assert "failed: task-1" in list_events(ended, "crew_ended")[0]["reason"]
     project.check_ledger(failed=1)
-    inbox = project.run_command("inbox").stdout
-    assert "task-1 failed: one" in inbox
-    assert "Crew crew: failed" in inbox
+    mails = {mail["subject"]: mail for mail in json.loads(project.run_command("inbox", "--json").stdout)["mails"]}
+    assert sorted(mails) == ["Crew crew: failed", "task-1 failed: one"]
+    # Each says what happened and how to continue.
+    for mail in mails.values():
+        shown = project.run_command("inbox", "read", mail["id"]).stdout
+        assert "shopfloor crew resume crew --retry-failed\n" in shown, shown
     # Tried again, it has at least one turn.
     project.release_agent()
     resumed = project.resume_crew("--retry-failed")

@@ -41,6 +41,7 @@ _HINTS_BY_RULE = {
     "crew_not_active": "Continue it: shopfloor crew resume {crew}",
     "crew_not_driven": "Continue it: shopfloor crew resume {crew}",
     "crew_completed": "Merge its work: shopfloor crew merge {crew}; start another crew for further work",
+    "no_plan": "See what it does: shopfloor crew status {crew}",
     "crew_not_here": "Run the command on the machine that has the project",
     "crew_merge_failed": "Merge {branch} by hand, and resolve what is in the way",
     "project_changed": "Commit or set aside your changes, then merge again",
@@ -56,7 +57,7 @@ _HINTS_BY_NOUN = {
     "epic": "List the epics: shopfloor epic list --all",
     "mail": "List your mail: shopfloor mail list",
     "crew": "List the crews: shopfloor crew list",
-    "run": "List the runs: shopfloor runs; the epics: shopfloor epic list",
+    "run": "List the runs: shopfloor runs; the crews: shopfloor crew list; the epics: shopfloor epic list",
     "request": "List the questions of runs: shopfloor runs",
 }
 

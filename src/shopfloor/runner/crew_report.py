@@ -18,8 +18,11 @@ def write_report(board: Board, questions: Sequence[AskedQuestion], reason: str, 
     crew, runs = board.crew, {run.task: run for run in board.runs if ".task-" in run.name}
     tokens, cost = sum(run.tokens for run in board.runs), sum(run.cost for run in board.runs)
     merged = {merge.task: merge.merged_commit for merge in board.merges if merge.state == "merged"}
+    # The command that continues the crew ends its line, to be copied.
+    reason, _, how = reason.partition(". Continue: ")
     lines = [
         f"{reason}.",
+        *([f"Continue: {how}"] if how else []),
         "",
         f"Epic: epic-{crew.epic} {board.epic.title}",
         f"Branch: {crew.branch}, merge it with: shopfloor crew merge {crew.name}",

@@ -293,10 +293,12 @@ def open_run(
     return uow.runs.update(name, uow.now, worker=worker, spec=spec, project=project)
 
 
-def return_task(uow: UnitOfWork, number: int, worker: str, reason: str, *, attempts: int, final: bool) -> Task:
+def return_task(
+    uow: UnitOfWork, number: int, worker: str, reason: str, *, attempts: int, final: bool, hint: str
+) -> Task:
     """Take a task from its worker: back to the queue, or FAILED when it is final or was begun too often.
 
-    A person is alerted when a task fails.
+    A person is alerted when a task fails, with the hint how to continue unless the reason has one.
     """
     uow.tasks.lock(number)
     task = uow.tasks.get(number)
@@ -310,7 +312,8 @@ def return_task(uow: UnitOfWork, number: int, worker: str, reason: str, *, attem
     claims.release_current_task(uow, worker, number)
     uow.tasks.add_comment(number, SYSTEM.name, f"{state.value}: {reason}", uow.now)
     if failed:
-        alert(uow, f"task-{number} failed: {task.title}", reason)
+        body = reason if "Continue: " in reason else f"{reason}\n\n{hint}"
+        alert(uow, f"task-{number} failed: {task.title}", body)
     return tasks.emit_change(uow, returned)
 
 
@@ -359,14 +362,14 @@ def finish_planning(uow: UnitOfWork, crew: Crew, run: str, *, ask: bool) -> Crew
 
 def decide_plan(uow: UnitOfWork, name: str, *, approved: bool) -> Crew:
     """Approve or reject the plan of a crew that waits for it."""
-    crew = uow.crews.get(name)
+    uow.crews.get(name)
     for run in uow.runs.list_of_crew(name, MAX_RUNS):
         for request in uow.run_requests.list_pending(1, run.name):
             if request.kind == run_requests.PLAN:
                 answer = run_requests.APPROVE if approved else run_requests.REJECT
                 run_requests.answer_request(uow, request.number, answer)
                 return uow.crews.get(name)
-    raise InvalidState(f"the crew '{name}' has no plan that waits for approval", rule="no_plan", phase=crew.phase.value)
+    raise InvalidState(f"the crew '{name}' has no plan that waits for approval", rule="no_plan", crew=name)
 
 
 # Steering

@@ -50,7 +50,9 @@ def record_merged(uow: UnitOfWork, crew: Crew, task: int, commit: str) -> Merge:
     return merge
 
 
-def return_merge(uow: UnitOfWork, crew: Crew, task: int, output: str, *, attempts: int, conflict: bool) -> Merge:
+def return_merge(
+    uow: UnitOfWork, crew: Crew, task: int, output: str, *, attempts: int, conflict: bool, hint: str
+) -> Merge:
     """Send work back to its worker with the output; after too many attempts, fail the task and alert a person.
 
     A conflict does not count as an attempt: each means that another task was merged meanwhile, so there is an end to it.
@@ -70,5 +72,5 @@ def return_merge(uow: UnitOfWork, crew: Crew, task: int, output: str, *, attempt
     if merge.attempts >= attempts and holder is not None:
         first = output.splitlines()[0] if output else "it could not be merged"
         reason = f"it was returned {merge.attempts} times, the last time because: {first}"
-        crews.return_task(uow, task, holder, reason, attempts=attempts, final=True)
+        crews.return_task(uow, task, holder, reason, attempts=attempts, final=True, hint=hint)
     return merge

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -252,3 +253,50 @@ def test_a_person_sends_reviewed_work_back_or_approves_it(desk: Desk, repository
     shown = desk("task_show", number=team)
     assert (shown["state"], shown["merge"]["state"]) == ("REVIEW", "queued")
     assert shown["merge"]["approvedBy"] == "operator:operator"
+
+
+def test_work_that_is_returned_too_often_fails_and_a_person_is_alerted(
+    desk: Desk, repository: Repository, team: int
+) -> None:
+    tip = repository.git("rev-parse", BRANCH)
+
+    def return_work(output: str, *, conflict: bool = False) -> tuple[str, int]:
+        def give_back(uow: UnitOfWork) -> int:
+            crew = uow.crews.get("team")
+            merge_queue.add_merge(uow, crew, team, branch="b", commit=tip, review=False)
+            facts: dict[str, Any] = {"attempts": 2, "conflict": conflict, "hint": "Try it again"}
+            uow.tasks.update(team, uow.now, state="REVIEW")
+            return merge_queue.return_merge(uow, crew, team, output, **facts).attempts
+
+        attempts = write_as_operator(desk.shopfloor, give_back)
+        return desk("task_show", number=team)["state"], attempts
+
+    # A conflict is no failure of the work: another task was merged meanwhile.
+    assert return_work("it conflicts", conflict=True) == ("IN_PROGRESS", 0)
+    assert return_work("`make test` failed") == ("IN_PROGRESS", 1)
+    assert [mail["subject"] for mail in desk("inbox_list")["mails"]] == []
+    assert return_work("`make test` failed\nThe end of its output") == ("FAILED", 2)
+    [mail] = desk("inbox_list")["mails"]
+    shown = desk("inbox_show", mailId=mail["id"])
+    assert (shown["subject"], shown["importance"]) == (f"task-{team} failed: one", "high")
+    assert shown["body"] == ("it was returned 2 times, the last time because: `make test` failed\n\nTry it again")
+
+
+def test_an_approved_plan_sets_the_acceptance_commands_that_it_proposes(desk: Desk, team: int) -> None:
+    proposal = "Write it.\nAcceptance command: test -f 'two words.txt'"
+
+    def plan(uow: UnitOfWork) -> int:
+        crew = uow.crews.get("team")
+        task = tasks.create_task(uow, title="two", description=proposal, epic=crew.epic, depends_on=(), priority=2)
+        crews.finish_planning(uow, crew, f"team.task-{team}", ask=True)
+        return task.number
+
+    number = write_as_operator(desk.shopfloor, plan)
+
+    def read_command() -> str | None:
+        return write_as_operator(desk.shopfloor, lambda uow: uow.tasks.get(number).acceptance)
+
+    # The word of an agent runs nothing.
+    assert read_command() is None
+    desk("crew_approve_plan", crew="team")
+    assert json.loads(read_command() or "") == ["test", "-f", "two words.txt"]

@@ -11,7 +11,7 @@ from shopfloor.domain.principals import Agent
 from shopfloor.domain.runs import Run
 from shopfloor.domain.tasks import Task
 from shopfloor.repositories.uow import UnitOfWork
-from shopfloor.toolsets.crew.contract import AgentName, Fence, TaskNumber, lock_crew, toolset
+from shopfloor.toolsets.crew.contract import AgentName, Fence, TaskNumber, get_retry_hint, lock_crew, toolset
 from shopfloor.usecases import crews
 
 
@@ -77,5 +77,5 @@ def return_task(
     final: Annotated[bool, Field(description="Whether it has failed in any case")] = False,
 ) -> Task:
     """Take a task from its worker: back to the queue, or FAILED."""
-    lock_crew(uow, fence)
-    return crews.return_task(uow, task, worker, reason, attempts=attempts, final=final)
+    hint = get_retry_hint(lock_crew(uow, fence))
+    return crews.return_task(uow, task, worker, reason, attempts=attempts, final=final, hint=hint)

@@ -39,6 +39,11 @@ def lock_crew(uow: UnitOfWork, fence: int) -> Crew:
     return crews.lock_as_driver(uow, uow.actor.name, fence)
 
 
+def get_retry_hint(crew: Crew) -> str:
+    """Return the hint of the mail about a task that has failed."""
+    return f"When the crew has ended, try it again: shopfloor crew resume {crew.name} --retry-failed"
+
+
 toolset = Toolset(
     "crew",
     principal_kind=None,

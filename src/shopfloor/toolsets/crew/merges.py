@@ -8,7 +8,7 @@ from pydantic import Field
 
 from shopfloor.domain.crews import Merge
 from shopfloor.repositories.uow import UnitOfWork
-from shopfloor.toolsets.crew.contract import Fence, TaskNumber, lock_crew, toolset
+from shopfloor.toolsets.crew.contract import Fence, TaskNumber, get_retry_hint, lock_crew, toolset
 from shopfloor.usecases import merge_queue
 
 Commit = Annotated[str, Field(description="Id of the commit", min_length=1, max_length=64)]
@@ -55,4 +55,6 @@ def return_merge(
     conflict: Annotated[bool, Field(description="Whether it conflicts with other work")] = False,
 ) -> Merge:
     """Send work back to its worker with the output; after too many attempts, fail the task."""
-    return merge_queue.return_merge(uow, lock_crew(uow, fence), task, output, attempts=attempts, conflict=conflict)
+    crew = lock_crew(uow, fence)
+    hint = get_retry_hint(crew)
+    return merge_queue.return_merge(uow, crew, task, output, attempts=attempts, conflict=conflict, hint=hint)
