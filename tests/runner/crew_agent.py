@@ -86,6 +86,12 @@ class TestTurn(Turn):
             return "end_turn"
         return self.good()
 
+    def idles_once(self) -> str:
+        """End the first turn of a worker without work."""
+        if self._is_worker and self._mark_once("idled"):
+            return "end_turn"
+        return self.good()
+
     def requests_changes(self) -> str:
         """Request changes once as a reviewer; make them as a worker."""
         if "Review the work on" in self.text and self._mark_once("review"):

@@ -174,6 +174,18 @@ def test_a_worker_whose_budget_is_used_up_takes_no_more_tasks(project: CrewProje
     project.check_ledger()
 
 
+def test_a_task_whose_worker_has_used_its_budget_up_is_continued_by_another(project: CrewProject):
+    epic = project.plan_epic("one: write one.txt 1")
+    ended = project.run_crew("idles_once", "--epic", epic, "--verify", "test -f one.txt", "--worker-iterations", "1")
+    assert ended.code == 0, ended.out
+    project.check_ledger()
+    first = list_events(ended, "worker_dismissed")[0]["worker"]
+    [task] = project.load()[0]
+    assert {first, task.assignee} == {"crew-worker-1", "crew-worker-2"}
+    # What happened is a comment, which the prompt of the next attempt has.
+    assert f"> PENDING: the budget of {first} is used up" in project.read_prompts()[-1]
+
+
 def test_a_task_whose_budget_is_used_up_is_tried_again_with_a_larger_one(project: CrewProject):
     epic = project.plan_epic("one: write one.txt 1")
     ended = project.run_crew("fails_at_first", "--epic", epic, "--task-iterations", "1", workers=1)

@@ -35,11 +35,16 @@ class Usage:
     def is_estimate(self) -> bool:
         return not self.billed and bool(self.estimate)
 
+    @property
+    def unstored(self) -> tuple[int, int]:
+        """The tokens and the cost that the store does not have yet."""
+        return self.tokens - self.stored_tokens, self.cost - self.stored_cost
+
     def take_unstored(self) -> tuple[int, int]:
         """Return the tokens and the cost that the store does not have yet, and count them as stored."""
-        tokens, cost = self.tokens - self.stored_tokens, self.cost - self.stored_cost
+        unstored = self.unstored
         self.stored_tokens, self.stored_cost = self.tokens, self.cost
-        return tokens, cost
+        return unstored
 
     # Agents send anything here, and a bool is an int to Python.
 
@@ -68,6 +73,11 @@ class Stopwatch:
     @property
     def seconds(self) -> float:
         return self._elapsed + (0 if self._waits else time.monotonic() - self._started)
+
+    @property
+    def is_halted(self) -> bool:
+        """Whether the time does not count now."""
+        return self._waits > 0
 
     def restart(self) -> float:
         """Begin again at zero and return the seconds so far."""

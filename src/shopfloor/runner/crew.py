@@ -12,6 +12,7 @@ import contextlib
 import functools
 import json
 import logging
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +31,7 @@ from shopfloor.domain.times import SECOND
 from shopfloor.errors import MergeConflict, ShopfloorError
 from shopfloor.runner import crew_report, prompt, task_work, verification
 from shopfloor.runner.acp import McpServerRef
-from shopfloor.runner.budgets import Stopwatch, Total, find_exhausted_total
+from shopfloor.runner.budgets import Stopwatch
 from shopfloor.runner.context import (
     AGENT_FAILED,
     BUDGET_EXHAUSTED,
@@ -42,6 +43,7 @@ from shopfloor.runner.context import (
     RunContext,
     cancel_task,
 )
+from shopfloor.runner.crew_budgets import CrewBudgets
 from shopfloor.runner.crew_options import CrewOptions
 from shopfloor.runner.crew_store import Board, CrewStore
 from shopfloor.runner.main import drive_agent
@@ -104,8 +106,11 @@ class CrewDriver:
         self._contexts: dict[str, RunContext] = {}
         self._undecided: set[tuple[int, str]] = set()
         """Work that the reviewer has not decided about. It waits for a person."""
-        self._leaving: dict[str, Total] = {}
-        """Workers whose budget is used up, with what each has used."""
+        self._clock = Stopwatch()
+        self._budgets = CrewBudgets(store.name, options, self._contexts, self._clock)
+        self._admission = asyncio.Lock()
+        self._is_used_up = False
+        """Whether the budget of the crew leaves no further turn. The crew ends once those in progress have."""
         self._removed: set[int] = set()
         """Tasks whose worktree and branch this driver has removed."""
         self._removals: set[asyncio.Task[None]] = set()
@@ -121,7 +126,6 @@ class CrewDriver:
         self._epic: Epic | None = None
         """The epic, once it is loaded. Its title is part of every prompt, and a board of 100 tasks is long."""
         self._finished_reads = 0
-        self._clock = Stopwatch()
 
     @property
     def name(self) -> str:
@@ -187,6 +191,10 @@ class CrewDriver:
             if context.agent is not None:
                 context.agent.child.release()
 
+    def _is_ending(self) -> bool:
+        """Report whether the agents begin no further turn, because the crew ends or has used its budget up."""
+        return self._ending is not None or self._is_used_up
+
     def _set_ending(self, ending: Ending | None) -> None:
         self._ending = self._ending or ending
 
@@ -228,7 +236,7 @@ class CrewDriver:
                 self._ensure_task(f"{self.name}-planner", self._plan)
             case Phase.WORK:
                 for number in range(1, self._status.crew.workers + 1):
-                    if self._worker_name(number) not in self._leaving:
+                    if self._worker_name(number) not in self._budgets.leaving:
                         self._ensure_task(self._worker_name(number), functools.partial(self._work, number))
                 self._ensure_task("merge queue", self._merge)
                 if self._options.reviewer is not None:
@@ -284,10 +292,12 @@ class CrewDriver:
             names = ", ".join(f"task-{task.number}" for task in stuck[:10])
             hint = f"no task is ready; blocked: {names}. Continue: shopfloor crew resume {self.name}"
             return Ending(RunState.BLOCKED, TASKS_BLOCKED, hint)
+        if exhausted := await self._find_exhausted_budget(count_iterations=True):
+            return exhausted
         workers = {self._worker_name(number) for number in range(1, status.crew.workers + 1)}
-        if workers and workers <= set(self._leaving):
-            return Ending(RunState.STOPPED, BUDGET_EXHAUSTED, self._describe_used_workers())
-        return await self._find_exhausted_budget()
+        if workers and workers <= set(self._budgets.leaving):
+            return Ending(RunState.STOPPED, BUDGET_EXHAUSTED, self._budgets.describe_leaving())
+        return None
 
     def _is_waiting_for_answer(self) -> bool:
         """Report whether a person was asked and still has time to answer. The clock of an idle crew is halted."""
@@ -304,19 +314,6 @@ class CrewDriver:
             self._view.show("waiting", crew=self.name, why=why, until=until.isoformat(timespec="seconds"))
         return time.monotonic() < deadline
 
-    def _describe_used_workers(self) -> str:
-        """Say that every worker has used its budget up, and with which option all of them continue."""
-        most = Total(
-            max(used.seconds for used in self._leaving.values()),
-            max(used.iterations for used in self._leaving.values()),
-            max(used.tokens for used in self._leaving.values()),
-            max(used.cost for used in self._leaving.values()),
-        )
-        exhausted = find_exhausted_total(most, **self._options.get_budget("worker_"), prefix="worker-")
-        assert exhausted is not None
-        reason = f"every worker has used its budget up: {exhausted.reason}"
-        return f"{reason}. Continue: shopfloor crew resume {self.name} {exhausted.option}"
-
     def _new_last_ending(self, board: Board) -> Ending:
         failed = [f"task-{task.number}" for task in board.tasks if task.state is TaskState.FAILED]
         done = sum(task.state is TaskState.COMPLETED for task in board.tasks)
@@ -331,73 +328,67 @@ class CrewDriver:
 
     # Budgets and leases
 
-    async def _find_exhausted_budget(self) -> Ending | None:
-        """Return the ending when a budget of the crew is used up. Workers whose own budget is used up leave."""
-        budget, worker_budget = self._options.get_budget(), self._options.get_budget("worker_")
-        if not any([*budget.values(), *worker_budget.values()]):
+    async def _find_exhausted_budget(
+        self, asking: str | None = None, *, count_iterations: bool = False
+    ) -> Ending | None:
+        """Return the ending when a budget of the crew is used up. Workers whose own budget is used up leave.
+
+        `asking` is an agent that is about to begin a turn.
+        """
+        if not self._budgets.are_set:
             return None
         board = await self._store.load_board()
-        totals = self._count_usage(board)
-        for worker, used in totals.items():
-            exhausted = find_exhausted_total(used, **worker_budget)
-            if exhausted is not None and worker not in self._leaving:
-                self._leaving[worker] = used
-                self._notify()
-                self._view.show("worker_dismissed", crew=self.name, worker=worker, why=exhausted.reason)
-                if worker in self._contexts:
-                    self._contexts[worker].stop(BUDGET_EXHAUSTED, f"{worker}: {exhausted.reason}")
-        whole = Total(
-            board.crew.spent / SECOND + self._clock.seconds,
-            sum(used.iterations for used in totals.values()),
-            sum(used.tokens for used in totals.values()),
-            sum(used.cost for used in totals.values()),
-        )
-        exhausted = find_exhausted_total(whole, **budget)
-        if exhausted is None:
-            return None
-        hint = f"{exhausted.reason}. Continue: shopfloor crew resume {self.name} {exhausted.option}"
-        return Ending(RunState.STOPPED, BUDGET_EXHAUSTED, hint)
+        for worker, exhausted in self._budgets.dismiss_workers(board, asking).items():
+            self._view.show("worker_dismissed", crew=self.name, worker=worker, why=exhausted.reason)
+            self._notify()
+            context = self._contexts.get(worker)
+            # After its turn, its work is verified and handed over, which costs nothing more.
+            if context is not None and context.is_in_turn:
+                context.stop(BUDGET_EXHAUSTED, f"{worker}: {exhausted.reason}")
+        return self._budgets.find_exhausted(board, count_iterations=count_iterations)
 
-    def _count_usage(self, board: Board) -> dict[str, Total]:
-        """Count what each agent has used so far, including the turns that are in progress."""
-        totals: dict[str, Total] = {}
-        for run in board.runs:
-            used = totals.setdefault(run.worker or "", Total())
-            used.seconds += run.spent / SECOND
-            used.iterations += run.iteration + (run.spent > 0)
-            used.tokens += run.tokens
-            used.cost += run.cost
-        for worker, context in self._contexts.items():
-            used = totals.setdefault(worker, Total())
-            used.seconds += context.unaccounted
-            if context.current is not None:
-                used.tokens += context.current.usage.tokens
-                used.cost += context.current.usage.cost
-        return totals
+    async def _admit_turn(self, worker: str, run: str, number: int) -> Ending | None:
+        """Count the turn that an agent is about to begin, or return the ending when no budget is left for it."""
+        # One at a time: two agents that begin at the same moment must not both take the last iteration.
+        async with self._admission:
+            if self._budgets.is_admitted(run, number):
+                return None
+            ending = await self._find_exhausted_budget(worker, count_iterations=True)
+            if ending is not None:
+                self._is_used_up = True
+                self._notify()
+            elif worker in self._budgets.leaving:
+                ending = Ending(RunState.STOPPED, BUDGET_EXHAUSTED, f"the budget of {worker} is used up")
+            else:
+                self._budgets.admit(run, number)
+            return ending
 
     async def _renew_leases(self) -> None:
         """Renew the leases of busy workers and look at the budgets. An idle crew waits for a change."""
-        touched = None
+        touched, was_halted = None, True
         while self._ending is None:
             # Entering the stopwatch halts it: the time of an idle crew does not count.
             if not self._contexts:
                 with self._clock:
                     if touched is not None:
                         touched = None
-                        await self._account([])
+                        await self._account(halted=True)
                     await self._changed.wait()
                 continue
-            if touched is None or time.monotonic() - touched >= LEASE_INTERVAL_SECONDS:
-                touched = time.monotonic()
-                await self._account(list(self._contexts))
+            # Nor does the time in which all agents are paused, or wait for a person or for a rate limit.
+            is_halted = all(context.clock.is_halted for context in self._contexts.values())
+            if touched is None or is_halted != was_halted or time.monotonic() - touched >= LEASE_INTERVAL_SECONDS:
+                touched, was_halted = time.monotonic(), is_halted
+                await self._account(halted=is_halted)
             if ending := await self._find_exhausted_budget():
                 self._set_ending(ending)
                 self.stop(ending.code, ending.reason)
-            await asyncio.sleep(BUDGET_INTERVAL_SECONDS)
+            with self._clock if is_halted else contextlib.nullcontext():
+                await asyncio.sleep(BUDGET_INTERVAL_SECONDS)
 
-    async def _account(self, busy: list[str]) -> None:
+    async def _account(self, *, halted: bool) -> None:
         """Renew the leases of busy agents, and add the time since the last account to that of the crew."""
-        await self._store.touch_agents(busy, int(self._clock.restart() * SECOND))
+        await self._store.touch_agents(list(self._contexts), int(self._clock.restart() * SECOND), halted=halted)
 
     # Agents
 
@@ -468,7 +459,8 @@ class CrewDriver:
             self.stop(AGENT_FAILED, f"the worktree cannot be prepared: {fault}")
             return
         template = _load_template(self._settings, options, task_work.PLANNER_TEMPLATE, task_work.PLANNER_VARIABLES)
-        work = PlanWork(self._store, self._worktrees, worker, template, epic=board.epic)
+        admit = functools.partial(self._admit_turn, worker, run)
+        work = PlanWork(self._store, self._worktrees, worker, template, admit, epic=board.epic)
         for attempt in range(self._options.attempts):
             ending = await self._drive_agent(run, agent, folder, options, work, spec=board.epic.description)
             if ending.code != AGENT_FAILED or self._ending is not None:
@@ -500,7 +492,7 @@ class CrewDriver:
         """Take one task after the other, until the worker is no longer wanted."""
         worker, crashes = self._worker_name(number), 0
         agent = await self._store.ensure_agent(worker)
-        while number <= self._status.crew.workers and worker not in self._leaving and self._ending is None:
+        while number <= self._status.crew.workers and worker not in self._budgets.leaving and self._ending is None:
             changed = self._changed
             task = await self._find_task(worker)
             if task is None:
@@ -516,13 +508,18 @@ class CrewDriver:
     async def _find_task(self, worker: str) -> int | None:
         """Return the task that the worker holds, or claim the next one."""
         status = self._status
-        if status.crew.wanted is not Wanted.GO:
+        if status.crew.wanted is not Wanted.GO or self._is_used_up:
             return None
         if held := status.held.get(worker):
             # An agent that has lost it may still end its turn, in the same worktree.
             driven = {each.run.task for each in self._contexts.values() if isinstance(each.work, TaskWork)}
             return next((task for task in held if task not in driven), None)
-        return await self._store.claim_task(worker) if status.ready else None
+        # Before the claim: a task that no budget is left for stays in the queue as it is.
+        if not status.ready or await self._find_exhausted_budget(worker, count_iterations=True):
+            return None
+        if worker in self._budgets.leaving:
+            return None
+        return await self._store.claim_task(worker)
 
     async def _drive_task(self, number: int, agent: Agent, task: int) -> Ending:
         """Work on a task in its worktree until it is handed over, lost or given up."""
@@ -542,11 +539,15 @@ class CrewDriver:
         if self._epic is None:
             self._epic = (await self._store.load_board()).epic
         template = _load_template(self._settings, options, task_work.WORKER_TEMPLATE, task_work.WORKER_VARIABLES)
+        run = f"{self.name}.task-{task}"
+        if self._budgets.are_set:
+            self._budgets.take_over(await self._store.load_board(), worker, run)
         work = TaskWork(
             self._store,
             self._worktrees,
             worker,
             template,
+            functools.partial(self._admit_turn, worker, run),
             returned_at=returned_at,
             epic=self._epic,
             number=task,
@@ -554,7 +555,7 @@ class CrewDriver:
         )
         given = RunOptions(**{**options.model_dump(exclude={"count"}), "verify": self._options.verify})
         spec = f"{found.task.title}\n\n{found.task.description or ''}"
-        return await self._drive_agent(f"{self.name}.task-{task}", agent, folder, given, work, spec=spec, task=task)
+        return await self._drive_agent(run, agent, folder, given, work, spec=spec, task=task)
 
     async def _settle_task(self, worker: str, task: int, ending: Ending) -> None:
         """Do with the task what the ending of its run calls for."""
@@ -563,12 +564,14 @@ class CrewDriver:
             return
         if ending.code == LOST:
             self._view.show("task_lost", **facts, why=ending.reason)
-        elif self._ending is not None or worker in self._leaving:
+        elif self._is_ending():
             # The worker holds it until the crew is resumed; the lease returns it otherwise.
             self._view.show("task_left", **facts, folder=str(self._worktrees.task_folder(task)))
         else:
-            final = ending.code in (NO_PROGRESS, BUDGET_EXHAUSTED)
-            attempts = self._options.attempts
+            # The budget of the worker, not of the task: another worker continues it.
+            is_leaving = worker in self._budgets.leaving
+            final = ending.code in (NO_PROGRESS, BUDGET_EXHAUSTED) and not is_leaving
+            attempts = sys.maxsize if is_leaving else self._options.attempts
             returned = await self._store.return_task(task, worker, ending.reason, attempts, final=final)
             if ending.code == AGENT_FAILED:
                 await self._store.record_crash(worker)
@@ -618,13 +621,13 @@ class CrewDriver:
             folder = self._worktrees.folder / f"review-{task.number}"
             await self._worktrees.ensure_worktree(folder, None)
             await self._worktrees.check_out(folder, merge.commit)
-            work = ReviewWork(
-                self._store, self._worktrees, worker, template, returned_at=merge.updated_at, number=task.number
-            )
             run = f"{self.name}.review-{task.number}"
+            admit = functools.partial(self._admit_turn, worker, run)
+            facts = {"returned_at": merge.updated_at, "number": task.number}
+            work = ReviewWork(self._store, self._worktrees, worker, template, admit, **facts)
             ending = await self._drive_agent(run, agent, folder, options, work, spec=task.title, task=task.number)
             await self._worktrees.remove_worktree(folder)
-            if ending.code != 0 and self._ending is None:
+            if ending.code != 0 and not self._is_ending():
                 self._undecided.add((merge.task, merge.commit))
                 subject = f"task-{task.number} waits for a review: {task.title}"
                 hint = f"Approve it: shopfloor task complete task-{task.number}"
@@ -734,7 +737,7 @@ class CrewDriver:
 
     async def finish(self, ending: Ending) -> None:
         """Record how the crew ended, and mail the report."""
-        await self._account([])
+        await self._account(halted=True)
         await self.end_removals()
         board = await self._store.load_board()
         merged = {merge.task for merge in board.merges if merge.state is MergeState.MERGED}

@@ -30,6 +30,8 @@ class Board:
     blockers: dict[int, list[int]]
     merges: list[Merge]
     runs: list[Run]
+    usage: dict[str, tuple[int, int]]
+    """The tokens and the cost of each agent."""
     requests: list[Request]
 
 
@@ -73,9 +75,9 @@ class CrewStore:
         """Return an agent of the crew, created if it is missing."""
         return convert(await self._write("agent_ensure", name=name, role=role.value), Agent)
 
-    async def touch_agents(self, names: list[str], spent: int) -> None:
-        """Renew the leases of agents whose processes live, and account for the time of the crew."""
-        await self._write("agent_touch", names=names, spent=spent)
+    async def touch_agents(self, names: list[str], spent: int, *, halted: bool) -> None:
+        """Renew the leases of agents that have a task, and account for the time of the crew."""
+        await self._write("agent_touch", names=names, spent=spent, halted=halted)
 
     async def record_crash(self, name: str) -> Agent:
         """Record that the process of an agent crashed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -46,6 +46,8 @@ class _CrewWork:
     worktrees: Worktrees
     worker: str
     template: str
+    admit: Callable[[int], Awaitable[Ending | None]]
+    """Count the turn with this number for the budgets of the crew and of the worker, or return the ending without it."""
 
     async def begin(self, context: RunContext) -> None:
         """Do nothing: the worktree was prepared before the states began."""
@@ -90,7 +92,7 @@ class _CrewWork:
             context.prompt_changed = max(progress.stalled, progress.failed)
         if not context.has_begun and last is not None and last.failure is not None:
             context.prompt_extras = [f"An earlier attempt ended with: {last.failure}"]
-        return None
+        return await self.admit(snapshot.next_number)
 
     async def reject(self, context: RunContext, fault: str) -> State:
         """Say in the next prompt what is wrong."""

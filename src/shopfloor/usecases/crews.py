@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterable
 
 from shopfloor.domain.crew_events import CrewChanged, CrewEnded, CrewStarted
 from shopfloor.domain.crews import (
@@ -23,9 +24,10 @@ from shopfloor.domain.principals import ORCHESTRATOR, REVIEWER, WORKER, Agent
 from shopfloor.domain.run_events import RunSteered
 from shopfloor.domain.runs import Run, RunState, Wanted
 from shopfloor.domain.tasks import FINISHED, State, Task
+from shopfloor.domain.usage import UsageKind
 from shopfloor.errors import AgentNotFound, InvalidInput, InvalidState
 from shopfloor.repositories.uow import UnitOfWork
-from shopfloor.usecases import agents, claims, epics, mail, processes, recovery, run_requests, tasks
+from shopfloor.usecases import agents, claims, epics, mail, processes, recovery, run_requests, tasks, usage
 
 MAX_RUNS = 5000
 """How many runs of a crew are counted: one for each task, review and plan."""
@@ -265,6 +267,13 @@ def list_worker_names(uow: UnitOfWork, crew: Crew) -> list[str]:
     return names
 
 
+def sum_usage(uow: UnitOfWork, crew: Crew, of_crew: Iterable[Run]) -> dict[str, tuple[int, int]]:
+    """Return the tokens and the cost of each agent of a crew. Several of them may have worked in one run."""
+    names = {run.worker for run in of_crew if run.worker} | {*list_worker_names(uow, crew)}
+    found = {name: usage.sum_usage(uow, UsageKind.AGENT, name) for name in names}
+    return {name: (used.tokens, used.cost) for name, used in found.items()}
+
+
 AGENT_TYPES = {Role.PLANNER: ORCHESTRATOR, Role.WORKER: WORKER, Role.REVIEWER: REVIEWER}
 """The type of the agents of each role, which decides what they may call."""
 
@@ -322,12 +331,14 @@ def record_crash(uow: UnitOfWork, worker: str) -> Agent:
     return recovery.record_crash(uow, worker)
 
 
-def touch_agents(uow: UnitOfWork, crew: Crew, names: list[str], spent: int) -> None:
-    """Renew the leases of agents whose processes live, and account for the time of the crew."""
+def touch_agents(uow: UnitOfWork, crew: Crew, names: list[str], spent: int, *, halted: bool) -> None:
+    """Renew the leases of agents that have a task, and account for the time of the crew.
+
+    While its clock is halted, the time until the next account does not count.
+    """
     for name in names:
         uow.agents.touch(name, uow.now)
-    # Without a busy agent the clock is halted until the next account.
-    uow.crews.update(crew.name, uow.now, spent=crew.spent + spent, accounted_at=uow.now if names else None)
+    uow.crews.update(crew.name, uow.now, spent=crew.spent + spent, accounted_at=None if halted else uow.now)
 
 
 def get_elapsed(uow: UnitOfWork, crew: Crew) -> int:

@@ -13,7 +13,7 @@ import pytest
 from shopfloor.domain.crews import MergeState, Role
 from shopfloor.domain.times import SECOND
 from shopfloor.repositories.uow import UnitOfWork
-from shopfloor.usecases import crews, epics, merge_queue, tasks
+from shopfloor.usecases import crews, epics, iterations, merge_queue, tasks
 from tests.operator_access import write_as_operator
 from tests.toolsets.desk.conftest import Desk
 
@@ -82,16 +82,16 @@ def team(desk: Desk, repository: Repository) -> int:
 
 
 def test_the_time_of_a_crew_advances_between_two_accounts(desk: Desk, team: int) -> None:
-    def account(names: list[str], spent: int) -> None:
-        write_as_operator(
-            desk.shopfloor, lambda uow: crews.touch_agents(uow, uow.crews.get("team"), names, spent * SECOND)
-        )
+    def account(spent: int, *, halted: bool) -> None:
+        def touch(uow: UnitOfWork) -> None:
+            crews.touch_agents(uow, uow.crews.get("team"), ["team-worker-1"], spent * SECOND, halted=halted)
 
-    account(["team-worker-1"], 5)
+        write_as_operator(desk.shopfloor, touch)
+
+    account(5, halted=False)
     desk.shopfloor.pass_time(7 * SECOND)
     assert desk("crew_show", crew="team")["elapsed"] == 12
-    # Without a busy agent its clock is halted.
-    account([], 7)
+    account(7, halted=True)
     desk.shopfloor.pass_time(7 * SECOND)
     assert desk("crew_show", crew="team")["elapsed"] == 12
 
@@ -300,3 +300,19 @@ def test_an_approved_plan_sets_the_acceptance_commands_that_it_proposes(desk: De
     assert read_command() is None
     desk("crew_approve_plan", crew="team")
     assert json.loads(read_command() or "") == ["test", "-f", "two words.txt"]
+
+
+def test_the_board_of_an_epic_shows_what_is_left_of_the_budgets_of_its_crews(desk: Desk, team: int) -> None:
+    def use(uow: UnitOfWork) -> None:
+        uow.crews.update("team", uow.now, options=json.dumps({"tokens": 1000, "cost": 2.5, "iterations": 9}))
+        run = f"team.task-{team}"
+        iterations.begin_iteration(uow, run, 0, prompt_changed=False)
+        used: dict[str, Any] = {"tokens": 400, "cost": 500_000, "spent": SECOND}
+        iterations.end_iteration(uow, run, outcome="ended", failure=None, **used)
+
+    write_as_operator(desk.shopfloor, use)
+    epic = desk("crew_show", crew="team")["epicId"].removeprefix("epic-")
+    [shown] = desk("board_show", kind="epic", board=epic)["crews"]
+    assert (shown["crew"], shown["remaining"]) == ("team", {"tokens": 600, "cost": 2.0, "iterations": 8})
+    [worker] = desk("crew_show", crew="team")["workers"]
+    assert (worker["agentId"], worker["tokens"], worker["cost"]) == ("team-worker-1", 400, 0.5)

@@ -30,11 +30,12 @@ def ensure_agent(
 def touch_agents(
     uow: UnitOfWork,
     fence: Fence,
-    names: Annotated[list[AgentName], Field(description="Agents whose processes live")],
+    names: Annotated[list[AgentName], Field(description="Agents that have a task")],
     spent: Annotated[int, Field(description="Microseconds since the last account", ge=0)],
+    halted: Annotated[bool, Field(description="Whether the clock of the crew is halted from now on")],
 ) -> None:
-    """Renew the leases of agents whose processes live, and account for the time of the crew."""
-    crews.touch_agents(uow, lock_crew(uow, fence), names, spent)
+    """Renew the leases of agents that have a task, and account for the time of the crew."""
+    crews.touch_agents(uow, lock_crew(uow, fence), names, spent, halted=halted)
 
 
 @toolset.tool("agent_crashed")

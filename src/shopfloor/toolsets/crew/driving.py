@@ -90,16 +90,17 @@ def list_questions(uow: UnitOfWork) -> list[AskedQuestion]:
 
 @toolset.tool("crew_board", read_only=True)
 def load_board(uow: UnitOfWork) -> Json:
-    """Return the crew, its epic, the tasks with what each waits for, its merge queue, its runs and their questions."""
+    """Return the crew, its epic and tasks, its merge queue, its runs, what its agents have used, and their questions."""
     crew = uow.crews.get(uow.actor.name)
-    found = crews.list_tasks(uow, crew)
+    found, of_crew = crews.list_tasks(uow, crew), uow.runs.list_of_crew(crew.name, crews.MAX_RUNS)
     return {
         "crew": crew,
         "epic": uow.epics.get(crew.epic),
         "tasks": found,
         "blockers": uow.tasks.map_blockers([task.number for task in found]),
         "merges": crews.list_merges(uow, crew),
-        "runs": uow.runs.list_of_crew(crew.name, crews.MAX_RUNS),
+        "runs": of_crew,
+        "usage": crews.sum_usage(uow, crew, of_crew),
         "requests": uow.run_requests.list_of_crew(crew.name, crews.MAX_REQUESTS),
     }
 

@@ -40,7 +40,7 @@ def show_crew(uow: UnitOfWork, crew: CrewName) -> Json:
     workers: dict[str, list[Run]] = {name: [] for name in crews.list_worker_names(uow, found)}
     for run in of_crew:
         workers.setdefault(run.worker or "", []).append(run)
-    names = {run.name: run for run in of_crew}
+    names, used = {run.name: run for run in of_crew}, crews.sum_usage(uow, found, of_crew)
     return {
         **format_crew(uow, found),
         "report": found.report,
@@ -68,7 +68,7 @@ def show_crew(uow: UnitOfWork, crew: CrewName) -> Json:
             }
             for mail, question in crews.list_open_questions(uow, found)
         ],
-        "workers": [_format_worker(uow, name, workers[name]) for name in sorted(workers)],
+        "workers": [_format_worker(uow, name, workers[name], used.get(name, (0, 0))) for name in sorted(workers)],
         "tasks": [
             {
                 "id": f"task-{task.number}",
@@ -201,7 +201,7 @@ def _describe_status(status: CrewStatus, driven: bool) -> str:
     return {"plan": "planning", "approval": "waiting", "work": "running"}[crew.phase.value]
 
 
-def _format_worker(uow: UnitOfWork, name: str, of_worker: list[Run]) -> Json:
+def _format_worker(uow: UnitOfWork, name: str, of_worker: list[Run], used: tuple[int, int]) -> Json:
     current = next((run for run in of_worker if runs.is_driven(uow, run)), None)
     agent = uow.agents.get(name)
     status = "idle" if current is None else describe_status(current, driven=True)
@@ -214,8 +214,8 @@ def _format_worker(uow: UnitOfWork, name: str, of_worker: list[Run]) -> Json:
         "waiting": None if current is None else current.waiting,
         "iteration": None if current is None else current.iteration,
         "elapsed": (runs.get_elapsed(uow, current) if current is not None else 0) // SECOND,
-        "tokens": sum(run.tokens for run in of_worker),
-        "cost": sum(run.cost for run in of_worker) / 1_000_000,
+        "tokens": used[0],
+        "cost": used[1] / 1_000_000,
         "runs": [run.name for run in of_worker[:20]],
     }
 
