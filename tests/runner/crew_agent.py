@@ -93,7 +93,9 @@ class TestTurn(Turn):
         return self.good()
 
     def requests_changes(self) -> str:
-        """Request changes once as a reviewer; make them as a worker."""
+        """Die once as a reviewer, then request changes once; make them as a worker."""
+        if "Review the work on" in self.text and self._mark_once("dead reviewer"):
+            os._exit(3)
         if "Review the work on" in self.text and self._mark_once("review"):
             task = self.text.partition("Review the work on ")[2].partition(":")[0]
             self.tools.call(
@@ -163,13 +165,26 @@ class TestTurn(Turn):
             "rawInput": {"command": "make install"},
         }
         options = [{"optionId": kind, "name": kind, "kind": kind} for kind in ("allow_once", "reject_once")]
-        agent = self.agent
-        assert isinstance(agent, TestAgent)
-        answer = agent.request(
-            "session/request_permission", {"sessionId": self.session, "toolCall": call, "options": options}
-        )
-        journal("answer", outcome=answer["outcome"])
+        answer = self._request("session/request_permission", toolCall=call, options=options)
+        journal("answer", outcome=answer["result"]["outcome"])
         return self.good()
+
+    def leaves_its_worktree(self) -> str:
+        """Write and read through the runner, in the worktree and outside; read with the tools of the server."""
+        if self._is_worker:
+            project = Path(os.environ["LOOP_TEST_JOURNAL"]).parent
+            outcomes = {}
+            for name, path in {"inside": self.folder / "mine.txt", "outside": project / "mine.txt"}.items():
+                written = self._request("fs/write_text_file", path=str(path), content="mine\n")
+                outcomes[f"write {name}"] = "error" not in written
+            for name, path in {"inside": self.folder / ".gitignore", "outside": project / ".gitignore"}.items():
+                outcomes[f"read {name}"] = self._request("fs/read_text_file", path=str(path))
+            journal("files", **outcomes, tool=self.tools.call("read_file", path=".gitignore"))
+        return self.good()
+
+    def _request(self, method: str, **params: Any) -> dict[str, Any]:
+        assert isinstance(self.agent, TestAgent)
+        return self.agent.request(method, {"sessionId": self.session, **params})
 
     def oversteps(self) -> str:
         """Try to change other tasks before the approval, as a reviewer."""
@@ -205,7 +220,7 @@ class TestAgent(Agent):
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Send a request and wait for its result."""
+        """Send a request and wait for the response."""
         self.send(id="request-1", method=method, params=params)
         return self._answers.get()
 
@@ -223,7 +238,7 @@ class TestAgent(Agent):
         super().send(**message)
 
     def handle_response(self, message: dict[str, Any]) -> None:
-        self._answers.put(message["result"])
+        self._answers.put(message)
 
 
 if __name__ == "__main__":

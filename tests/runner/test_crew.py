@@ -163,6 +163,8 @@ def test_a_reviewer_requests_changes_before_the_merge(project: CrewProject):
     assert "by-reviewer.txt" not in files
     [merge] = project.show()["merges"]
     assert (merge["attempts"], merge["approvedBy"]) == (1, "agent:crew-reviewer")
+    # It died in its first turn, and was started again.
+    assert ["exit code 3" in event["failure"] for event in list_events(ended, "agent_failed")] == [True]
 
 
 def test_a_plan_without_tasks_is_sent_back_to_the_planner(project: CrewProject):

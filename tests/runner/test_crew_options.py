@@ -311,10 +311,18 @@ def test_a_crew_that_cannot_work_is_not_started(project: CrewProject, options: t
         assert shopfloor.call("desk", "crew_list")["crews"] == []
 
 
-def test_a_crew_says_that_uncommitted_changes_are_not_part_of_its_work(project: CrewProject):
-    (project.root / ".gitignore").write_text((project.root / ".gitignore").read_text() + "more\n")
+def test_an_agent_reaches_its_worktree_alone_which_has_no_uncommitted_changes(project: CrewProject):
+    committed = (project.root / ".gitignore").read_text()
+    (project.root / ".gitignore").write_text(f"{committed}more\n")
     epic = project.plan_epic("one: write one.txt 1")
-    ended = project.run_crew("good", "--epic", epic, workers=1)
+    ended = project.run_crew("leaves_its_worktree", "--epic", epic, workers=1)
     assert ended.code == 0, ended.out
     [warning] = list_events(ended, "warning")
     assert warning["text"].startswith("uncommitted changes of 1 file are not part of the work, which begins at ")
+    [files] = project.read_journal("files")
+    assert (files["write inside"], files["write outside"]) == (True, False)
+    assert (project.show_file("mine.txt"), (project.root / "mine.txt").exists()) == ("mine\n", False)
+    assert files["read inside"]["result"]["content"] == committed
+    assert "error" in files["read outside"]
+    # Its tools see the same files.
+    assert files["tool"]["content"] == committed

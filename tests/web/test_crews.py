@@ -13,7 +13,7 @@ from shopfloor.usecases import crews, merge_queue
 from tests.web.desk_support import Desk
 
 
-def test_a_crew_is_approved_scaled_and_paused_on_its_page(populated: Desk, operator: Page) -> None:
+def test_a_crew_is_approved_assigned_scaled_and_paused_on_its_page(populated: Desk, operator: Page) -> None:
     def ask(uow: UnitOfWork) -> None:
         crews.finish_planning(uow, uow.crews.get("crew-night"), "crew-night.task", ask=True)
 
@@ -24,6 +24,12 @@ def test_a_crew_is_approved_scaled_and_paused_on_its_page(populated: Desk, opera
     expect(operator.get_by_role("heading", name="crew-night")).to_be_visible()
     operator.get_by_role("button", name="Approve the plan").click()
     expect(operator.get_by_role("button", name="Approve the plan")).to_have_count(0, timeout=180_000)
+    tasks = operator.get_by_role("region", name="Tasks and merge queue")
+    tasks.get_by_role("combobox").select_option("crew-night-worker-1")
+    expect(operator.get_by_role("status")).to_contain_text("Assigned to crew-night-worker-1", timeout=180_000)
+    expect(operator.get_by_role("link", name="Last transcript")).to_have_attribute(
+        "href", "/runs/crew-night.task/transcript"
+    )
     operator.get_by_role("button", name="One more worker").click()
     operator.get_by_role("button", name="Pause").click()
     expect(operator.get_by_role("button", name="Resume")).to_be_visible(timeout=180_000)
@@ -34,6 +40,8 @@ def test_a_crew_is_approved_scaled_and_paused_on_its_page(populated: Desk, opera
     expect(operator.get_by_text("No tasks planned yet.")).to_have_count(0)
     shown = populated.write(lambda uow: uow.crews.get("crew-night"))
     assert (shown.phase, shown.wanted, shown.workers) == ("work", "pause", 3)
+    [task] = populated.write(lambda uow: crews.list_tasks(uow, uow.crews.get("crew-night")))
+    assert task.assignee == "crew-night-worker-1"
 
 
 def test_the_question_that_a_crew_waits_for_is_answered_on_its_page(populated: Desk, operator: Page) -> None:

@@ -435,6 +435,16 @@ class CrewDriver:
             finally:
                 del self._contexts[worker]
 
+    async def _drive_again(self, run: str, agent: Agent, *given: Any, **facts: Any) -> Ending:
+        """Drive the planner or the reviewer, and start it again after a crash, for `--attempts` attempts in all."""
+        ending = await self._drive_agent(run, agent, *given, **facts)
+        for attempt in range(1, self._options.attempts):
+            if ending.code != AGENT_FAILED or self._is_ending():
+                break
+            await asyncio.sleep(_BACKOFF_SECONDS * 2**attempt)
+            ending = await self._drive_agent(run, agent, *given, **facts)
+        return ending
+
     async def _prepare_worktree(self, folder: Path, branch: str | None) -> str | None:
         """Create or repair a worktree; return why it cannot be used, or None."""
         if await self._worktrees.ensure_worktree(folder, branch):
@@ -461,11 +471,7 @@ class CrewDriver:
         template = _load_template(self._settings, options, task_work.PLANNER_TEMPLATE, task_work.PLANNER_VARIABLES)
         admit = functools.partial(self._admit_turn, worker, run)
         work = PlanWork(self._store, self._worktrees, worker, template, admit, epic=board.epic)
-        for attempt in range(self._options.attempts):
-            ending = await self._drive_agent(run, agent, folder, options, work, spec=board.epic.description)
-            if ending.code != AGENT_FAILED or self._ending is not None:
-                break
-            await asyncio.sleep(_BACKOFF_SECONDS * 2**attempt)
+        ending = await self._drive_again(run, agent, folder, options, work, spec=board.epic.description)
         if ending.code == 0:
             await self._worktrees.remove_worktree(folder)
             crew = await self._store.finish_planning(run, ask=self._options.approve_plan)
@@ -613,7 +619,7 @@ class CrewDriver:
             found = await self._find_queued(
                 lambda merge: merge.state is MergeState.REVIEW and (merge.task, merge.commit) not in self._undecided
             )
-            if found is None:
+            if found is None or self._is_used_up:
                 await changed.wait()
                 continue
             merge, task = found.merge, found.task
@@ -625,7 +631,7 @@ class CrewDriver:
             admit = functools.partial(self._admit_turn, worker, run)
             facts = {"returned_at": merge.updated_at, "number": task.number}
             work = ReviewWork(self._store, self._worktrees, worker, template, admit, **facts)
-            ending = await self._drive_agent(run, agent, folder, options, work, spec=task.title, task=task.number)
+            ending = await self._drive_again(run, agent, folder, options, work, spec=task.title, task=task.number)
             await self._worktrees.remove_worktree(folder)
             if ending.code != 0 and not self._is_ending():
                 self._undecided.add((merge.task, merge.commit))
