@@ -9,8 +9,8 @@ from shopfloor.toolkit import Json, Prompt, Resource, Tool, Toolset
 
 
 def allows(toolset: Toolset, caller: Principal, tool: Tool) -> bool:
-    """Return whether the caller may use the tool. Tools for administration are for the operator alone."""
-    # The flag is checked before the toolset's own rule, so that no table of roles can give administration away.
+    """Return whether the caller may use the tool. Administration tools are for the operator alone."""
+    # The flag is checked before the toolset's own rule, so that no table of roles can grant administration.
     return (not tool.admin or caller.kind is Kind.OPERATOR) and toolset.allows(caller, tool)
 
 
@@ -65,7 +65,7 @@ def list_prompts(actor: Principal, toolsets: Sequence[Toolset]) -> list[Prompt]:
 
 
 def collect_instructions(actor: Principal, toolsets: Sequence[Toolset]) -> list[str]:
-    """Return the instructions of the toolsets of which the principal may call something; a run has its own."""
+    """Return the instructions of every toolset with a tool that the principal may call; a run has its own."""
     texts = []
     for toolset in toolsets:
         caller = default_caller(toolset, actor)

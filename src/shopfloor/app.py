@@ -85,7 +85,7 @@ def build(
     migrate: bool = False,
     sleep: Callable[[float], object] = cooperative.sleep,
 ) -> Engine:
-    """Build an engine as the settings say, not yet started. With `only`, tokens of that one principal are accepted.
+    """Build an engine from the settings without starting it. With `only`, it accepts tokens of that principal alone.
 
     An older database is refused unless `migrate` is set: a command must not change the schema under a server.
     """
@@ -99,9 +99,9 @@ def build(
     store = open_store(settings.database_url, migrate=migrate, direct_url=settings.database_direct)
     shared_clock = clock.DatabaseClock(store.read_clock)
     keys = _load_keys(store, settings.workspace)
-    # From here on, this process sees its own workspace only.
+    # From here on, this process sees only its own workspace.
     store.fence(keys.workspace)
-    search: SearchIndex  # its gauges are read later than its database is built
+    search: SearchIndex  # assigned below; the lambda reads it later
     gateways = _build_gateways(settings, store, keys, lambda: search.files, notifiers)
     database = Database(
         store,
@@ -169,7 +169,8 @@ def _build_search(settings: Settings, database: Database, gateways: Gateways) ->
 
 
 def _build_identity(database: Database, gateways: Gateways, only: Principal | None) -> Identity:
-    # With an issuer anyone may present a token, and the server of a run has exactly one caller: neither is ever open.
+    # With an issuer anyone may present a token, and the server of a run has exactly one caller: both require
+    # credentials.
     closed = gateways.user_tokens.has_issuer or only is not None
     failures = FailedAuthentications(database, clock.read_monotonic, gateways.metrics.count_failed_authentication)
     return Identity(database, gateways.user_tokens, always_closed=closed, only=only, failures=failures)
@@ -189,7 +190,7 @@ def _build_housekeeper(
 
 def _name_store(settings: Settings) -> dict[str, str]:
     """Return the environment in which a run works on the same project and store as this server."""
-    # In the environment, because the address of a database may have a password, and arguments are public.
+    # In the environment, because a database URL may contain a password, and arguments are public.
     return {
         "SHOPFLOOR_PROJECT": str(settings.project),
         "SHOPFLOOR_DATA": str(settings.data),
@@ -200,7 +201,7 @@ def _name_store(settings: Settings) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """The workspace and its secrets, as the store keeps them."""
+    """The workspace and its secrets, as stored."""
 
     workspace: int
     user_tokens: bytes
@@ -285,7 +286,7 @@ def _build_retention_rules(settings: Settings) -> RetentionRules:
 
 
 def _apply_roles(toolsets: dict[str, Toolset], settings: Settings) -> dict[str, Toolset]:
-    """Let the factory toolset know the roles of the settings."""
+    """Add the configured roles to the factory toolset."""
     if not settings.roles or factory.toolset.name not in toolsets:
         return toolsets
     return {**toolsets, factory.toolset.name: factory.with_roles(settings.roles)}
@@ -309,8 +310,8 @@ def prepare_data_folder(settings: Settings) -> None:
     """Create the data folder, readable by its owner only and ignored by git."""
     data = settings.data
     try:
-        # A folder that exists and has another name than ours may hold other things: `--data .` once hid a whole project
-        # from git. The files that we write are readable by their owner only, wherever they are.
+        # An existing folder with another name may hold other files: `--data .` once hid a whole project from git. The
+        # files we write are readable by their owner only, in any folder.
         is_ours = data.name == DATA_FOLDER or not data.exists()
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         if is_ours:

@@ -43,16 +43,16 @@ from shopfloor.toolkit import (
 from shopfloor.usecases.page_sessions import Sessions
 
 IMPORT_LOCK = threading.Lock()
-"""Held while a heavy package is imported on a thread: two that import each other could be seen half loaded."""
+"""Held while a heavy package is imported on a thread: packages that import each other could be seen half loaded."""
 
 READ_THREADS = {"sqlite": 4, "postgres": 8}
-"""More threads for reads only compete for the interpreter. A read of PostgreSQL waits for its round trips."""
+"""More threads would only compete for the interpreter. PostgreSQL has more because its reads wait for round trips."""
 
 WAIT_PROGRESS_SECONDS = 5
 """How often a call that waits reports its progress."""
 
 ISSUER_THREADS = 4
-"""Threads for tokens whose key has to be fetched from an outside issuer. One fetches, the others wait for it."""
+"""Threads for tokens whose key must be fetched from an external issuer. One fetches, the others wait for it."""
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class Admission:
             self.in_flight += 1
 
     def leave(self) -> None:
-        """Count a call that has ended or waits; any thread may say so."""
+        """Release the slot of a call that has ended or waits. Thread-safe."""
         with self._lock:
             self.in_flight -= 1
 
@@ -158,7 +158,7 @@ class Engine:
         self.indexer.start(at_once=kind == "serve" and "context" in self.settings.profile)
 
     def stop(self) -> None:
-        """Stop everything; all that was handed in is durable afterwards. Stopping twice is harmless."""
+        """Stop everything. All accepted writes are durable afterwards. Stopping twice is harmless."""
         if self._stopped:
             return
         self._stopped = True
@@ -179,10 +179,10 @@ class Engine:
             # Log rows of finished calls may still be queued. They are durable before the store closes.
             store.flush()
         except StoreBusy as error:
-            # Another program holds its lock for longer than a stop may take: as after the time limit of a stop.
+            # Another program has held the lock for longer than a stop may take.
             _log.warning("log rows of finished calls are not written: %s", error)
         except ShopfloorError:
-            # A store that refuses everything keeps nothing from being stopped, and says itself why.
+            # A store that has failed permanently must not prevent the stop, and reports the reason itself.
             if store.failure is None:
                 raise
         finally:
@@ -190,7 +190,7 @@ class Engine:
             self.telemetry.stop()
 
     def cancel_waits(self) -> None:
-        """Make waiting calls return what they return at their deadline, now."""
+        """Make waiting calls return now, as if their deadline had passed."""
         self._stopping = True
         self.topics.wake_all()
 
@@ -212,14 +212,14 @@ class Engine:
         """Run a call on this thread."""
         suspended: Suspended | None = None
         while True:
-            # Taken before the tool looks at the rows, so that a commit between its look and the wait is not missed.
+            # Taken before the tool reads the rows, so that no commit between the read and the wait is missed.
             checkpoint = self.topics.checkpoint()
             outcome = self._pipeline(request, suspended)
             if isinstance(outcome, CallResult):
                 return self._finish(outcome)
             suspended = self._at_shutdown(outcome)
             if self.topics.start():
-                continue  # nothing was subscribed yet: look once more, then wait
+                continue  # not subscribed yet: run once more, then wait
             self.topics.wait_blocking(outcome.waiting.topic, checkpoint, self._seconds_until(suspended.waiting))
 
     async def acall(self, request: Request) -> CallResult:
@@ -233,7 +233,8 @@ class Engine:
             if suspended is None:
                 outcome = await self._run_pipeline(request, suspended)
             else:
-                # When notifications may have been lost, every waiting call looks at the rows: not all 10,000 at once.
+                # When notifications may have been lost, every waiting call reads its rows again: not all 10,000 at
+                # once.
                 async with self._resumptions:
                     outcome = await self._run_pipeline(request, suspended)
             if isinstance(outcome, CallResult):
@@ -252,7 +253,7 @@ class Engine:
                 self._admission.waiting -= 1
 
     async def _wait(self, request: Request, suspended: Suspended, checkpoint: int) -> None:
-        """Wait for the topic or the deadline, and report progress meanwhile if the caller asked for it."""
+        """Wait for the topic or the deadline, reporting progress if the caller asked for it."""
         waiting, reporting = suspended.waiting, None
         if request.progress is not None:
             reporting = asyncio.create_task(self._report_wait(request.progress, suspended))
@@ -266,7 +267,7 @@ class Engine:
         started = suspended.record.started_at
         total = (suspended.waiting.until - started) / SECOND
         while True:
-            # A client ends a call that it hears nothing of, most after 60 s.
+            # Clients cancel a call that sends nothing, most of them after 60 s.
             report((self.database.clock() - started) / SECOND, total, "Waiting")
             await asyncio.sleep(WAIT_PROGRESS_SECONDS)
 
@@ -286,16 +287,16 @@ class Engine:
         else:
             running = executor.submit(self._pipeline, request, suspended)
         self._admission.enter()
-        # When the call has ended, not when its caller has gone away: it holds its thread or connection until then.
+        # When the call ends, not when its caller disconnects: it holds its thread or connection until then.
         running.add_done_callback(lambda _: self._admission.leave())
         try:
-            # Shielded: when the client goes away, asyncio cancels this coroutine, but a write that has begun must end
+            # Shielded: when the client disconnects, asyncio cancels this coroutine, but a write that has begun must end
             # and its result must be logged. A greenlet cannot be cancelled in the middle of a commit.
             return await (
                 asyncio.shield(running) if isinstance(running, asyncio.Future) else asyncio.wrap_future(running)
             )
         except asyncio.CancelledError:
-            # The call cannot be interrupted, but no caller waits for it any longer.
+            # The call cannot be interrupted, but its caller no longer waits for it.
             running.add_done_callback(lambda done: self._abandon(request, done))
             raise
 
@@ -306,7 +307,7 @@ class Engine:
         (store/cooperative.py).
         """
         tool = request.tool
-        # A token of an outside issuer may need its keys fetched over HTTP: that would hold up the event loop.
+        # The keys of an external issuer may have to be fetched over HTTP, which would block the event loop.
         if (tool is not None and tool.outside) or not self.identity.resolves_locally(request.credential):
             return self._executor
         return self._read_executor if tool is not None and tool.read_only and not tool.waits else None
@@ -351,7 +352,7 @@ class Engine:
     ) -> Json:
         """Call a desk tool as the operator and return its response; raise its error.
 
-        A `token` is checked: with a wrong one, the call is not made as the operator of this process either.
+        A given `token` is always checked: with a wrong one, the call does not fall back to this process's operator.
         """
         credential = Credential(token) if token else Credential(trusted=OPERATOR, attended=attended)
         request = self.new_request("desk", tool, input, credential, transport)
@@ -362,7 +363,7 @@ class Engine:
         return response
 
     def schemas(self, toolset: str, for_model: bool = False) -> list[Json]:
-        """Return the toolset's tools as function-calling models take them."""
+        """Return the toolset's tools in the format of function-calling models."""
         return [
             _describe_tool(self.toolsets[toolset], tool, for_model)
             for tool in self.toolsets[toolset].tools.values()
@@ -370,7 +371,7 @@ class Engine:
         ]
 
     def list_unready(self) -> list[str]:
-        """Return what keeps this server from serving; usually nothing."""
+        """Return the reasons why this server is not ready; usually none."""
         problems = []
         try:
             self.database.store.check()

@@ -67,7 +67,7 @@ class ShopfloorError(Exception):
         self.hint = hint
         if message is None:
             message = (type(self).__doc__ or "").strip().splitlines()[0]
-            # Without its facts the sentence is given as it is: an error must not fail while it is raised.
+            # If facts are missing, the sentence is used unformatted: raising an error must not fail.
             with suppress(KeyError, IndexError):
                 message = message.format(**facts)
         self.message = message
@@ -201,7 +201,7 @@ class StoreUnreachable(Unavailable):
 class StoreFull(Unavailable):
     """The disk is full; nothing was written. Free some space, then retry."""
 
-    # Space does not come back within the seconds of a retry: the caller is answered at once.
+    # Space does not come back within the seconds of a retry, so the caller gets the error at once.
     transient = False
 
 

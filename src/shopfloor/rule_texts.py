@@ -1,4 +1,4 @@
-"""What is wrong with a value that pydantic rejected, in words for arguments, options and settings."""
+"""Describe why pydantic rejected a value, in words for arguments, options and settings."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _RULES = {
     "string_too_long": "must have at most {max_length} characters",
     "too_long": "must have at most {max_length} items, not {actual_length}",
 }
-"""What is wrong, by pydantic's name of the rule. Its own texts speak of inputs and values, not of arguments and settings."""
+"""Messages by pydantic's rule name. Pydantic's own texts speak of inputs and values, not of arguments and settings."""
 
 
 def describe_rule(item: Mapping[str, Any]) -> str:
-    """Return what is wrong with a value, as the rest of a sentence that begins with its name."""
+    """Return what is wrong with a value, as the rest of a sentence that starts with its name."""
     context = item.get("ctx", {})
     match item["type"]:
         case "string_too_short" | "too_short" if context["min_length"] == 1:

@@ -27,7 +27,7 @@ class Shopfloor:
     >>> with Shopfloor(Settings(project=".")) as shopfloor:
     ...     shopfloor.call("factory", "mcp__agent__get_status", {})
 
-    Inside a coroutine, it is opened with `async with`, and called with `await shopfloor.acall(…)`.
+    In a coroutine, open it with `async with` and call `await shopfloor.acall(…)`.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Shopfloor:
         await asyncio.to_thread(self.close)
 
     def close(self) -> None:
-        """Stop what runs in the background, and close the store."""
+        """Stop the background threads and close the store."""
         self.engine.stop()
 
     def call(self, toolset: str, tool: str, input: Json | None = None, caller: str | None = None) -> Any:
@@ -83,7 +83,7 @@ class Shopfloor:
         return self.engine.call_desk("index_refresh", {"embeddings": embeddings}, "python", progress)
 
     def schemas(self, toolset: str, for_model: bool = False) -> list[Json]:
-        """Return the toolset's tools as function-calling models take them."""
+        """Return the toolset's tools in the format of function-calling models."""
         if toolset not in self.engine.toolsets:
             raise InvalidInput(f"Unknown toolset '{toolset}'; expected one of {', '.join(self.engine.toolsets)}")
         return self.engine.schemas(toolset, for_model)
@@ -193,7 +193,7 @@ class Shopfloor:
     @asynccontextmanager
     async def serving(self, port: int | None = None, host: str | None = None) -> AsyncIterator[str]:
         """Serve HTTP inside a host program; yield the URL once the server is listening."""
-        from shopfloor.transports import server  # noqa: PLC0415 - transports take longer to load than all the rest
+        from shopfloor.transports import server  # noqa: PLC0415 - transports take longer to load than everything else
 
         chosen = self.settings.port if port is None else port
         async with server.serve_embedded(self.engine, host or self.settings.host, chosen) as url:
@@ -201,9 +201,9 @@ class Shopfloor:
 
 
 def _run_off_loop(work: Callable[[], T]) -> T:
-    """Run it, on another thread if this one runs an event loop: the store refuses to wait on such a thread.
+    """Run `work`, on another thread if this one runs an event loop: the store refuses to wait on such a thread.
 
-    The loop is blocked meanwhile, for the 0.1 s that opening the store takes: a constructor cannot be awaited.
+    This blocks the loop for the 0.1 s that opening the store takes: a constructor cannot be awaited.
     """
     try:
         asyncio.get_running_loop()

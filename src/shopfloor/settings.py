@@ -33,7 +33,7 @@ INNGEST_VARIABLES = ("INNGEST_EVENT_KEY", "INNGEST_DEV")
 
 Names = tuple[str, ...]
 
-# Names of the environment that were already warned about: settings are read more than once in a process.
+# Variables that were already warned about: a process reads its settings more than once.
 _WARNED: set[str] = set()
 
 SECRET_NAMES: Names = (
@@ -289,13 +289,13 @@ class Settings(BaseModel):
     )
     @classmethod
     def _split_list(cls, value: Any) -> Any:
-        # A variable of the environment is text. The config file has lists.
+        # An environment variable is text. The config file has lists.
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
     @field_validator("rate_limits", "roles", "run", "run_permissions", "hooks", mode="before")
     @classmethod
     def _parse_json(cls, value: Any) -> Any:
-        # A variable of the environment is text. The config file has tables.
+        # An environment variable is text. The config file has tables.
         return json.loads(value) if isinstance(value, str) else value
 
     @field_validator("rate_limits")
@@ -323,7 +323,7 @@ class Settings(BaseModel):
     @field_validator("webhooks", mode="before")
     @classmethod
     def _parse_webhooks(cls, value: Any) -> Any:
-        # A variable of the environment is a list of URLs, or JSON. The config file has URLs and tables.
+        # An environment variable is a list of URLs, or JSON. The config file has URLs and tables.
         if isinstance(value, str):
             value = json.loads(value) if value.lstrip().startswith("[") else cls._split_list(value)
         if not isinstance(value, list | tuple):
@@ -435,7 +435,7 @@ def _find_project_root() -> Path:
     for folder in (here, *here.parents):
         if (folder / DATA_FOLDER).is_dir() or (folder / CONFIG_FILE).is_file():
             return folder
-        # Looked at before the folders around it: the worktrees of a crew are inside of the project's data folder.
+        # Checked before the parent folders: the worktrees of a crew are inside the project's data folder.
         main = _find_main_worktree(folder)
         if main is not None and (shared := _find_main_project(here)) is not None:
             return folder / shared.relative_to(main)
@@ -445,7 +445,7 @@ def _find_project_root() -> Path:
 def _find_main_project(folder: Path) -> Path | None:
     """Return the folder with a data folder, in the main worktree, that is or contains the counterpart of `folder`.
 
-    None outside of a linked worktree, or if there is none that belongs to this user.
+    None outside a linked worktree, or if this user owns no such folder.
     """
     folder = folder.resolve()
     top = next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
@@ -455,7 +455,7 @@ def _find_main_project(folder: Path) -> Path | None:
     place = main / folder.relative_to(top)
     while place.is_relative_to(main):
         try:
-            # Another user's data folder has another team's secrets, or a trap.
+            # Another user's data folder may hold another team's secrets, or be a trap.
             if (place / DATA_FOLDER).stat().st_uid == os.getuid() and (place / DATA_FOLDER).is_dir():
                 return place
         except OSError:
@@ -465,19 +465,19 @@ def _find_main_project(folder: Path) -> Path | None:
 
 
 def _find_main_worktree(top: Path) -> Path | None:
-    """Return the folder of the repository that a linked worktree belongs to, or None if `top` is not one.
+    """Return the main folder of the repository that the linked worktree `top` belongs to, or None if it is not one.
 
     Read from git's files: a command would follow GIT_DIR, which hooks set, and take longer than all other settings.
     """
     try:
         pointer = (top / ".git").read_text().removeprefix("gitdir:").strip()
         own = (top / pointer).resolve()
-        # A submodule has no common folder. A .git file that points at a worktree elsewhere is not believed.
+        # A submodule has no common folder. A .git file that points at a worktree elsewhere is ignored.
         common = (own / (own / "commondir").read_text().strip()).resolve()
         back = (own / (own / "gitdir").read_text().strip()).resolve()
     except (OSError, ValueError):
         return None
-    # Of a bare repository, `.bare` is the name of one that is made for worktrees beside it.
+    # `.bare` is the usual name of a bare repository with worktrees beside it.
     if back != (top / ".git").resolve() or common.name not in (".git", ".bare") or not (common / "HEAD").is_file():
         return None
     return common.parent

@@ -45,7 +45,7 @@ class Signature:
         for name, value in input.items():
             _check_storable(name, "input")
             _check_storable(value, name)
-        # Models send null for what they leave out. An explicit null of an optional argument counts as absent.
+        # Models send null for arguments that they omit. An explicit null of an optional argument counts as absent.
         present = {k: v for k, v in input.items() if v is not None or k not in self.optional}
         try:
             checked = self.model.model_validate(present)
@@ -83,7 +83,7 @@ def build_signature(
     """Build the signature of a tool from its function; the first parameter is the unit of work and not an argument.
 
     `caller_field` is the argument that names the caller, if the toolset has one: it is in the schema, checked by the
-    authorize step, and not passed to the tool. Such a schema is left open, as its contract prints it.
+    authorize step, and not passed to the tool. Such a schema allows additional properties, as its contract prints it.
     """
     hints = typing.get_type_hints(run, include_extras=True)
     parameters = [p for p in list(inspect.signature(run).parameters.values())[1:] if p.name not in (RESUMED, ELICITED)]
@@ -127,7 +127,7 @@ def _inline_refs(node: Any, definitions: Json) -> Any:
     plain: Json = {}
     for key, value in node.items():
         if key == "const":
-            # Some clients know enum alone.
+            # Some clients support only enum.
             plain["enum"] = [value]
             continue
         if (key == "title" and isinstance(value, str)) or (key == "default" and value is None):

@@ -26,7 +26,7 @@ class Telemetry:
 
     def call_started(self, request: Request, record: CallRecord) -> None:
         """Log that a call has arrived."""
-        # Checked here, because building the fields costs more than the check inside the logger saves.
+        # Checked here, because building the fields is most of the cost of a line that is not logged.
         level = _choose_level(request)
         if _log.isEnabledFor(level):
             _log.log(
@@ -111,6 +111,6 @@ def _caller_key(record: CallRecord) -> str | None:
 
 
 def _metric_name(request: Request) -> str:
-    """Return the tool's name; all names that callers made up are counted as one."""
+    """Return the tool's name; all unknown names count as one."""
     # A label per made-up name would let a caller grow the metrics without bound.
     return "unknown" if request.tool is None else request.tool_name

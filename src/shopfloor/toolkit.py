@@ -1,4 +1,4 @@
-"""What toolsets are written in: Tool, Toolset, and the values of one call: Request, Context, CallResult.
+"""The building blocks of toolsets: Tool, Toolset, and the values of one call: Request, Context, CallResult.
 
 The signature of a tool is its schema. A toolset is a group of tools that share one contract: how arguments are
 named, what kind of principal calls, who may call what, and how results and errors are rendered.
@@ -82,7 +82,7 @@ class Resource:
     """A document with an address. Reading it calls a tool whose arguments are in the address."""
 
     uri: str
-    """`{name}` is an argument without slashes, `{+name}` one that may contain some."""
+    """`{name}` is an argument without slashes, `{+name}` one that may contain slashes."""
     name: str
     description: str
     tool: str
@@ -276,15 +276,15 @@ class Request:
     trace: Mapping[str, str] = field(default_factory=dict)
     """The caller's span, as W3C Trace Context headers."""
     is_abandoned: Callable[[], bool] = bool
-    """Whether the caller has gone away meanwhile, as far as the transport knows."""
+    """Returns True once the caller has disconnected, as far as the transport knows."""
     envelope_error: ShopfloorError | None = None
-    """What the transport found wrong around the input. The validate step raises it, so that it is logged."""
+    """The transport's error about fields around the input. The validate step raises it, so that it is logged."""
     elicit: Callable[[Elicitation], bool] | None = None
     """Show a question to the person at the client. It returns True if the client gets it with the call's result."""
     elicited: str | None = None
-    """The answer that came through the client, in a call that continues one that asked for it."""
+    """The answer from the client, in a call that continues the one that asked."""
     tool: Tool | None = field(init=False, repr=False, compare=False)
-    """The tool that was asked for, if the toolset has it."""
+    """The requested tool, or None if the toolset does not have it."""
 
     def __post_init__(self) -> None:
         tool = self.toolset.tools.get(self.tool_name)
@@ -299,13 +299,13 @@ class Request:
 
 @dataclass(slots=True)
 class CallRecord:
-    """What the log and the metrics say about one call. The steps of the pipeline report to it; none decides by it."""
+    """What the log and the metrics say about one call. Pipeline steps write to it; none makes a decision from it."""
 
     reference: int
     started_at: int
     finished_at: int = 0
     actor: Principal | None = None
-    """Whom the credential belongs to."""
+    """The owner of the credential."""
     caller: Principal | None = None
     """The principal that the call acts as."""
     logged: bool = False
@@ -363,16 +363,16 @@ class Elicitation:
     message: str
     options: tuple[str, ...]
     topic: str
-    """What is notified when the question is answered elsewhere."""
+    """The topic that is notified when the question is answered elsewhere."""
     until: int
     """When the question lapses."""
     arguments: Json
-    """The arguments of a call of the same tool that brings the answer, or waits on without one."""
+    """The arguments of the follow-up call of the same tool, which brings the answer or continues to wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """A call that waits, and what has been recorded of it."""
+    """A call that waits, with its record so far."""
 
     waiting: Waiting
     record: CallRecord
@@ -393,13 +393,13 @@ class CallResult:
         return self.body if isinstance(self.body, str) else format_body(self.body)
 
 
-# Indented JSON costs a model 24 to 59 % more tokens than compact JSON. A client that shows or cuts lines still needs
-# some, so a large body has one line for each key and for each object in a list.
+# Indented JSON costs a model 24 to 59 % more tokens than compact JSON. Clients that show or cut lines still need line
+# breaks, so a large body has one line for each key and for each object in a list.
 _ONE_LINE_CHARACTERS = 400
 
 
 def format_body(body: Any) -> str:
-    """Return JSON without spaces: in one line if it is short, and else with lines between keys and between objects."""
+    """Return JSON without spaces: on one line if short, otherwise with line breaks between keys and objects."""
     if not isinstance(body, dict):
         return to_json(body).decode()
     members = ",\n".join(f"{to_json(key).decode()}:{_format_value(value)}" for key, value in body.items())
@@ -434,7 +434,7 @@ def error_envelope(error: ShopfloorError, message: str, at: int) -> Json:
     """Return the factory contract's envelope of an error, with the message in the toolset's own words."""
     details = {key: value for key, value in error.facts.items() if key not in ("given", "rule")}
     if message != error.message and "problems" not in details and error.code == InvalidInput.code:
-        details["problem"] = error.message  # where a contract has one sentence for many mistakes
+        details["problem"] = error.message  # for contracts with one sentence for many mistakes
     if error.hint:
         details["hint"] = error.hint
     return {
