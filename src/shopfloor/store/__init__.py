@@ -1,4 +1,4 @@
-"""The database behind one interface, with two engines: SQLite, which needs no set-up, and PostgreSQL for replicas."""
+"""The database behind one interface, with two engines: SQLite, which needs no setup, and PostgreSQL for replicas."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def open_store(
     """Open the store at `url`. A new one gets the schema; an older one is brought up to date if `migrate` is set.
 
     `sqlite:///absolute/path.db`, `sqlite://` (a private file, deleted on close) or `postgresql://…`.
-    `migrations` is a folder that holds one folder per engine; `version` the schema to stop at.
-    `direct_url` leads past a pooler at `url`.
+    `migrations` is a folder with one folder per engine; `version` is the schema to stop at. `direct_url` bypasses a
+    pooler at `url`.
     """
     if url.startswith(_POSTGRES_PREFIXES):
         known = load_migrations("postgres", migrations)[:version]
@@ -45,7 +45,7 @@ def schema_version(url: str) -> int:
 
 
 def parse_sqlite_url(url: str) -> Path | None:
-    """Return the path in a URL of SQLite, or None for a private file."""
+    """Return the path in a SQLite URL, or None for a private file."""
     scheme, separator, path = url.partition("://")
     if scheme != "sqlite" or not separator or (path and not path.startswith("/")):
         raise BadSettings(

@@ -46,7 +46,7 @@ def create_backup(store: Store, target: Path) -> Manifest:
         else:
             rows = write_export(store, part, compressed=True)
             schema = read_header(part).schema
-            # Read back: what cannot be restored is not a backup.
+            # Read it back: a file that cannot be restored is not a backup.
             check_export(part)
         manifest: Manifest = {
             "shopfloor": "backup",
@@ -88,7 +88,7 @@ def verify_backup(path: Path) -> Manifest:
 def restore_backup(path: Path, url: str) -> Manifest:
     """Restore a backup to a database that does not exist yet or is empty, check it, and return its manifest.
 
-    The schema stays as it was; migrating it is another step.
+    The schema is not migrated; that is a separate step.
     """
     manifest = verify_backup(path)
     target = parse_sqlite_url(url) if url.startswith("sqlite") else None
@@ -112,7 +112,7 @@ def restore_backup(path: Path, url: str) -> Manifest:
 def import_file(path: Path, url: str, *, migrate: bool = True) -> dict[str, int]:
     """Import an export into an empty database in one transaction, and return the number of rows per table.
 
-    An export of an older schema is imported into that schema, and migrated then.
+    An export of an older schema is imported into that schema and then migrated.
     """
     header = read_header(path)
     header.check(load_migrations("sqlite"))
@@ -139,7 +139,7 @@ def _new_file(target: Path) -> Iterator[Path]:
         raise InvalidInput(f"{target} already exists.", hint="Name a new file, or a folder")
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        # Backups have token digests, password hashes and the signing key.
+        # Backups contain token digests, password hashes and the signing key.
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
         yield part
         with part.open("rb") as file:
@@ -180,7 +180,7 @@ def _is_sqlite(path: Path) -> bool:
 
 
 def _side_files(path: Path) -> list[Path]:
-    """Return the files that SQLite would take for parts of the database."""
+    """Return the files that SQLite would treat as part of the database."""
     return [Path(f"{path}{suffix}") for suffix in ("-wal", "-journal")]
 
 

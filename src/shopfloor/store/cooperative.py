@@ -1,12 +1,12 @@
 """Plain functions on the event loop's thread that yield to the loop while they wait.
 
 Each runs on a stack of its own (a greenlet), so that the pipeline stays plain `def` and still holds no thread while
-SQLite's writer commits. Handing a call to a thread and back costs more than the call, because each hand-over waits
-for the interpreter. Measured with 64 callers: writes over /mcp/execute took 0.60 of the CPU at 1.57 times the rate,
-writes over MCP 0.85 of the CPU at 1.13 times the rate.
+SQLite's writer commits. Handing a call to a thread and back costs more than the call, because each handoff waits for
+the interpreter. Measured with 64 callers: writes over /mcp/execute took 0.60 of the CPU at 1.57 times the rate, writes
+over MCP 0.85 of the CPU at 1.13 times the rate.
 
 The rule: a function that was spawned may block only in `waiter().acquire()` and `sleep()`. Everything else that blocks
-(a read of PostgreSQL, a file, HTTP) holds up the event loop and belongs on an executor.
+(a read of PostgreSQL, a file, HTTP) blocks the event loop and belongs on an executor.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def spawn(fn: Callable[..., T], *args: Any) -> asyncio.Future[T]:
-    """Run `fn` up to where it first waits, and return the future of its result."""
+    """Run `fn` until it first waits, and return the future of its result."""
     loop = asyncio.get_running_loop()
     spawned = _Cooperative(fn, loop, loop.create_future())
     spawned._resume(*args)
@@ -57,15 +57,15 @@ def waiter() -> Any:
     if isinstance(current, _Cooperative):
         return current
     check_not_on_event_loop()
-    # A raw lock is the cheapest hand-over that Python has: no Condition, no Event, no object but the lock. It is taken
-    # here and released by the other thread, which a Lock permits and an RLock does not.
+    # A raw lock is Python's cheapest handoff: no Condition, no Event, no object but the lock. It is acquired here and
+    # released by the other thread, which a Lock permits and an RLock does not.
     lock = Lock()
     lock.acquire()
     return lock
 
 
 def sleep(seconds: float) -> None:
-    """Wait without holding up the event loop."""
+    """Wait without blocking the event loop."""
     current = getcurrent()
     if isinstance(current, _Cooperative):
         current.loop.call_later(seconds, current._resume)
@@ -75,12 +75,12 @@ def sleep(seconds: float) -> None:
 
 
 def is_on_event_loop() -> bool:
-    """Return whether this thread runs an event loop, which blocking would hold up."""
+    """Return whether this thread runs an event loop, and so must not block."""
     return asyncio._get_running_loop() is not None
 
 
 def check_not_on_event_loop() -> None:
-    """Raise RuntimeError where blocking would hold up every other call."""
+    """Raise RuntimeError where blocking would stall every other call."""
     if is_on_event_loop():
         raise RuntimeError("store.write would block the event loop; call it on another thread")
 
@@ -95,16 +95,16 @@ class _Cooperative(greenlet):
 
     def _resume(self, *args: Any) -> None:
         """Run until the end or the next wait."""
-        # Only the event loop calls this. A greenlet must not be switched to from another thread than its own, so
-        # other threads go through `release`.
+        # Only the event loop calls this. A greenlet must not be resumed from a thread other than its own, so other
+        # threads go through `release`.
         try:
             result = self.switch(*args)
-        except BaseException as error:  # noqa: BLE001 - it is raised where the outcome is awaited
+        except BaseException as error:  # noqa: BLE001 - raised where the outcome is awaited
             if not self.outcome.done():
                 self.outcome.set_exception(error)
             return
-        # Alive means that it waits again. A caller that has gone away has cancelled the outcome; the function still
-        # runs to its end, since its write may be committed already.
+        # Alive means that it waits again. A caller that disconnected has cancelled the outcome; the function still runs
+        # to its end, since its write may be committed already.
         if self.dead and not self.outcome.done():
             self.outcome.set_result(result)
 
@@ -114,6 +114,6 @@ class _Cooperative(greenlet):
         self.parent.switch()
 
     def release(self) -> None:
-        # The loop may be closed, and nothing awaits the outcome any more.
+        # The loop may be closed; then nothing awaits the outcome.
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._resume)

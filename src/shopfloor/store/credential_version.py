@@ -1,17 +1,17 @@
-"""The version of all credentials in a database: it changes whenever one is revoked or changes its rights.
+"""The version of all credentials in a database: it changes whenever one is revoked or its rights change.
 
-The credential cache (`pipeline/authenticate.py`) compares it on every call. Asking the database instead cost four
+The credential cache (`pipeline/authenticate.py`) compares it on every call. Querying the database instead cost four
 statements on the event loop's thread; each of them releases the interpreter, which the writer then takes under load.
 
 The rule: a transaction that changes what a credential may do notifies CREDENTIALS_TOPIC, and the version changes
 after its commit and before its caller is answered. Then:
 
 - SQLite: the version is 8 bytes of a file that every process on the database maps into memory. All of them see the
-  change at once. Only a process that is killed between its commit and the change leaves the version as it was.
+  change at once. Only a process that is killed between its commit and the change leaves the version unchanged.
 - PostgreSQL: the version is a counter of this process. It changes with the process's own commits, and with each
   notification of another replica. A notification can be lost with its connection.
 
-In both cases the cache's own time limit (CACHE_SECONDS, 0.5 s) bounds what was missed.
+In both cases the cache's own lifetime (CACHE_SECONDS, 0.5 s) limits how long a missed change matters.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SharedVersion:
         return self._number[0]
 
     def bump(self) -> None:
-        # Not `+= 1`: two processes that add at the same time would arrive at one number.
+        # Not `+= 1`: two processes that increment at the same time would write the same number.
         self._number[0] = random.getrandbits(64)  # nosec B311 # any other number will do
 
     def close(self) -> None:

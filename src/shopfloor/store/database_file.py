@@ -17,11 +17,11 @@ import apsw
 from shopfloor.errors import ShopfloorError, StartupError, StoreDamaged, StoreFull, StoreReplaced, StoreUnreachable
 
 RESERVE_BYTES = 4 * 1024 * 1024
-"""Free space that a store needs to be ready. A WAL that is used again needs none, until it grows."""
+"""Free space that a store needs to be ready. A reused WAL needs none until it grows."""
 
 
 class DatabaseFile:
-    """The file behind the open connections. Once it is another one, or damaged, `failure` stays set."""
+    """The file behind the open connections. Once it was replaced or damaged, `failure` stays set."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -31,9 +31,9 @@ class DatabaseFile:
         self._identity = (found.st_dev, found.st_ino)
 
     def check(self) -> None:
-        """Raise StoreReplaced if the path no longer leads to the open file, now or at an earlier check."""
-        # A stat costs 1 µs, a commit 100 times as much. Once is enough: the open file and a new one at its path must
-        # never both be written to.
+        """Raise StoreReplaced if the path no longer leads to the open file, or did not at an earlier check."""
+        # A stat costs 1 µs, a commit 100 times as much. One failed check is final: the open file and a new one at its
+        # path must never both be written to.
         if self.failure is None:
             try:
                 found = os.stat(self.path)  # noqa: PTH116 - half the time of Path.stat, before each commit
@@ -60,9 +60,9 @@ class DatabaseFile:
 
 
 def refuse_emptied(path: Path) -> None:
-    """Refuse a file that was a database once and is empty now: it would silently be created again, without its rows."""
-    # The version file is created after the schema, and looked at first: a new database that another process is just
-    # creating is never refused.
+    """Refuse an empty file that was a database before: SQLite would silently create it again, without its rows."""
+    # The version file is created after the schema and checked first: a database that another process is just creating
+    # is never refused.
     if Path(f"{path}-epoch").exists() and path.exists() and path.stat().st_size == 0:
         raise StartupError(
             f"{path} is empty, but it was a database before. Restore a backup, or delete it to start with a new one"
@@ -70,6 +70,6 @@ def refuse_emptied(path: Path) -> None:
 
 
 def keep_wal_at_close(raw: apsw.Connection) -> None:
-    """Leave the WAL file alone when the connection closes: by its name it may belong to another database by now."""
+    """Leave the WAL file alone when the connection closes: it may belong to another database of that name by now."""
     persist = ctypes.c_int(1)
     raw.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(persist))

@@ -53,9 +53,9 @@ def find_missing(current: int, known: list[Migration]) -> list[Migration]:
 
 
 def check_applied(applied: Sequence[tuple[int, str, str | None]], known: list[Migration]) -> None:
-    """Raise if a store was made by another build, with other migrations of the same numbers.
+    """Raise if another build created the store, with different migrations under the same numbers.
 
-    Migrations that were applied before digests were stored have none, and are compared by name.
+    Migrations applied before digests were stored are compared by name.
     """
     for (number, name, digest), migration in zip(applied, known, strict=False):
         if name != migration.name or digest not in (None, migration.digest):

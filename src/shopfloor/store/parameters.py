@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-# Texts, quoted names, comments and casts are tokens too, so that a colon inside of them is not taken for a parameter.
+# Strings, quoted names, comments and casts are tokens too, so that a colon inside them is not taken for a parameter.
 _TOKEN = re.compile(
     r"""
       [eE]'(?:[^'\\]|\\.|'')*'          # text with backslashes
@@ -21,7 +21,7 @@ _TOKEN = re.compile(
 )
 
 
-# Cached: every statement passes here, and there are only as many texts as statements in the repositories.
+# Cached: every statement passes through here, and the repositories have a fixed number of them.
 @lru_cache(maxsize=4096)
 def number_parameters(sql: str) -> tuple[str, tuple[str, ...]]:
     """Return the statement with `$1`, `$2`, … in place of `:name`, and the names in that order."""

@@ -59,12 +59,12 @@ POOL_SIZE = 16
 READERS = 4
 """Threads for reads of calls that run on the event loop, such as looking up a caller."""
 PROBE_AFTER_SECONDS = 1.0
-"""How long a caller waits for a free connection before it checks whether the server is there at all."""
+"""How long a caller waits for a free connection before it checks whether the server can be reached at all."""
 POOL_TIMEOUT_SECONDS = 5.0
 CONNECT_TIMEOUT_SECONDS = 5
 MAX_ATTEMPTS = 20
 MAX_PARALLEL_ATTEMPTS = 3
-"""After this many lost attempts a transaction runs alone among the losers."""
+"""A transaction that has lost this many attempts runs one at a time with the other losers."""
 MAX_DROPPED_CONNECTIONS = 3
 FIRST_BACKOFF_SECONDS = 0.001
 MAX_BACKOFF_SECONDS = 0.1
@@ -86,8 +86,8 @@ _KEEP_COMMITS_DURABLE = b"""
 SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), %s)
 """
 TRANSACTION_SETTINGS = (_KEEP_COMMITS_DURABLE % b"true", b"SET LOCAL lock_timeout = '30s'")
-# The lock ends with the connection, and then the slot is free again. By the process id of the server modulo 64, two
-# connections of one replica could have the same slot, and aborted each other: 204 times in 5,000 mails to one inbox.
+# The lock ends with the connection, which frees the slot. With the server's process id modulo 64, two connections of
+# one replica could share a slot and abort each other: 204 times in 5,000 mails to one inbox.
 _TAKE_COUNTER_SLOT = b"""
 SELECT slot FROM generate_series(0, %d) AS slot WHERE pg_try_advisory_lock(%d, slot) LIMIT 1
 """ % (COUNTER_SLOTS - 1, COUNTER_LOCK_CLASS)
@@ -115,9 +115,9 @@ class PostgresStore:
         migrate: bool = True,
         direct_url: str | None = None,
     ) -> None:
-        """Open the store at `url`. If a pooler such as PgBouncer is there, `direct_url` leads past it."""
+        """Open the store at `url`. If that is a pooler such as PgBouncer, `direct_url` bypasses it."""
         self._address = _address(url)
-        # A pooler lends a server connection for one transaction: what belongs to a session needs one of its own.
+        # A pooler lends a server connection for one transaction: anything bound to a session needs a direct connection.
         self._direct_address = self._address if direct_url is None else _address(direct_url)
         self._is_pooled = is_pooled = direct_url is not None
         self._workspace = ALL_WORKSPACES
@@ -161,14 +161,14 @@ class PostgresStore:
         self._begin = self._list_begins()
 
     def _list_begins(self) -> dict[bytes, list[bytes]]:
-        """Return what begins a transaction. A pooler keeps no setting of a session, so each transaction sets them."""
+        """Return the commands that begin a transaction. A pooler keeps no session settings, so each one sets them."""
         if not self._is_pooled:
             return {WRITE: [WRITE], READ: [READ]}
         fence = b"SET LOCAL shopfloor.workspace = '%d'" % self._workspace
         return {WRITE: [WRITE, *TRANSACTION_SETTINGS, fence], READ: [READ, fence]}
 
     def write(self, fn: Callable[[Connection], T]) -> T:
-        # A call of the event loop shares its commit with others. A thread has nothing better to do than to write itself.
+        # A call on the event loop shares its commit with others. A thread can as well write itself.
         if cooperative.is_cooperative():
             return cast("T", self._writers.run(fn))
         cooperative.check_not_on_event_loop()
@@ -236,7 +236,7 @@ class PostgresStore:
         """Do nothing: autovacuum does it."""
 
     def copy_to(self, target: Path) -> None:
-        """Raise: the files of PostgreSQL belong to its server."""
+        """Raise: PostgreSQL's files belong to its server."""
         raise NotImplementedError("a store of PostgreSQL is exported, not copied")
 
     def find_damage(self) -> list[str]:
@@ -258,7 +258,7 @@ class PostgresStore:
         if self._closed:
             return
         self._closed = True
-        # First what writes, then the notifier, which reports the last commits, and the pool at the end.
+        # First the writers, then the notifier, which reports the last commits, and finally the pool.
         self._queue.close()
         self._writers.close()
         self._thread.join()
@@ -271,7 +271,7 @@ class PostgresStore:
         self._pool.close()
 
     def _persist(self, fn: Callable[[Connection], T], begin: bytes) -> T:
-        """Run `fn` in a transaction, again while it is lost to a conflict or to the network, and return its result."""
+        """Run `fn` in a transaction, retrying after a conflict or a lost connection, and return its result."""
         drops = 0
         for attempt in count(1):
             # Transactions that keep losing run one at a time, so that they do not keep aborting each other.
@@ -280,7 +280,7 @@ class PostgresStore:
                 result = self._attempt(conn, fn, begin)
             if conn.lost is None:
                 break
-            # The other idle connections are likely to be dead too.
+            # The other idle connections are probably dead too.
             if isinstance(conn.lost, StoreUnreachable):
                 drops += 1
                 if self._watchdog.is_away:
@@ -288,7 +288,7 @@ class PostgresStore:
                 self._pool.check()
             if attempt == MAX_ATTEMPTS or drops == MAX_DROPPED_CONNECTIONS:
                 raise conn.lost
-            # A random pause, so that transactions that aborted each other do not meet again.
+            # A random pause, so that transactions that aborted each other do not collide again.
             time.sleep(random.uniform(0, min(FIRST_BACKOFF_SECONDS * 2**attempt, MAX_BACKOFF_SECONDS)))  # nosec B311
         if begin == WRITE:
             self._report(1, conn.topics)
@@ -305,7 +305,7 @@ class PostgresStore:
             self._writes += writes
         for observer in self._observers:
             observer(writes)
-        # Before the caller is answered, not when the notifier comes round to it.
+        # Before the caller gets its answer, not when the notifier gets to it.
         if CREDENTIALS_TOPIC in topics:
             self._credentials.bump()
         if topics:
@@ -332,7 +332,7 @@ class PostgresStore:
             self._credentials.bump()
 
     def _borrow(self) -> Session:
-        # The watchdog notices when the server is back. No caller waits for it until then.
+        # The watchdog notices when the server is back. Until then no caller waits for it.
         if self._watchdog.is_away:
             raise StoreUnreachable
         try:
@@ -347,7 +347,7 @@ class PostgresStore:
         except PoolClosed as error:
             raise StoreUnreachable("The store is closed.") from error
         self._watchdog.begin(session)
-        # Once per connection, and outside of a transaction: one that is rolled back would undo it.
+        # Once per connection, and outside a transaction: a rollback would undo it.
         if not self._is_pooled and session.workspace != self._workspace:
             try:
                 session.execute(_SET_WORKSPACE % self._workspace)
@@ -365,7 +365,7 @@ class PostgresStore:
         return _connect(self._direct_address)
 
     def _run_loop(self) -> None:
-        """Write what no caller waits for, everything that is queued in one transaction."""
+        """Write deferred jobs: everything queued goes into one transaction."""
         self._queue.worker_id = get_ident()
         self._mark_writer()
         while (batch := self._queue.take(None)) is not None:
@@ -376,9 +376,9 @@ class PostgresStore:
 
 
 class _DeferredWrite:
-    """A write that no caller waits for. After a lost COMMIT it is queued again, and then finds out how that ended.
+    """A write that no caller waits for. After a lost COMMIT it is queued again, and then checks the outcome.
 
-    It could otherwise only be dropped: a call that was answered would have no result in the log.
+    Otherwise it would have to be dropped, and an answered call would have no result in the log.
     """
 
     __slots__ = ("_fn", "_is_done", "_transaction", "_unknown")
@@ -391,7 +391,7 @@ class _DeferredWrite:
 
     def expect_outcome(self) -> None:
         """Note that the outcome of the last transaction is unknown."""
-        # Not of every transaction that it ran in: a write that lost a conflict was rolled back in one that committed.
+        # Not every transaction that it ran in: a write that lost a conflict was rolled back in one that committed.
         self._unknown = self._transaction
 
     def __call__(self, connection: Connection) -> Any:
@@ -404,8 +404,8 @@ class _DeferredWrite:
         return self._fn(connection)
 
     def _has_taken_effect(self, connection: PostgresConnection, transaction: str) -> bool:
-        # After a crash or a failover, ids that did not reach the disk or the standby are given out again. Those that
-        # have not been given out yet are an error for PostgreSQL.
+        # After a crash or a failover, ids that did not reach the disk or the standby are assigned again. PostgreSQL
+        # raises an error for ids that are not assigned yet.
         if int(transaction) >= int(self._transaction):
             return False
         row = connection.fetch_one("SELECT pg_xact_status(CAST(:id AS xid8))", id=transaction)
@@ -413,8 +413,8 @@ class _DeferredWrite:
         (status,) = row
         if status == "in progress":
             raise StoreUnreachable("The transaction of a lost connection has not ended.")
-        # Committed, but perhaps as the id of another transaction: in a failover, an answered call had no result in the
-        # log for that reason.
+        # Committed, but the id may have been reused by another transaction: after a failover, an answered call had no
+        # result in the log for that reason.
         return status == "committed" and (self._is_done is None or self._is_done(connection))
 
 
@@ -434,7 +434,7 @@ def _address(url: str) -> str:
     try:
         return make_conninfo("", **(NETWORK_OPTIONS | conninfo_to_dict(url)))
     except psycopg.Error as error:
-        # Its text may quote a part of the address, and with it the password.
+        # Its text may quote part of the address, including the password.
         raise BadSettings("The address of the PostgreSQL database is not valid.") from error
 
 
@@ -495,15 +495,15 @@ def _configure_pooled(raw: Session) -> None:
 
 
 def _share_counter_slot(raw: Session) -> int:
-    """Return the slot of a connection that cannot have one of its own: two of them may abort each other."""
+    """Return the slot of a connection that cannot reserve one: two such connections may abort each other."""
     return raw.pgconn.backend_pid % COUNTER_SLOTS
 
 
 def _migrate(raw: Raw, known: list[Migration]) -> None:
     """Bring the schema up to date: each migration in one transaction with its version row.
 
-    A new database gets all of them in one: another process that starts meanwhile must not find half a schema, which
-    looks like that of an older version.
+    A new database gets all of them in one transaction: another process that starts at the same time must not find half
+    a schema, which looks like that of an older version.
     """
     before = _version(raw)
     if before:

@@ -1,7 +1,7 @@
 """One PostgreSQL transaction, as the repositories see it.
 
 BEGIN, SAVEPOINT, RELEASE and statements given to `send` are held back and sent with the next statement, in one round
-trip. A mail takes 3 round trips instead of 12 that way.
+trip. This way a mail takes 3 round trips instead of 12.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ WRITE = b"BEGIN ISOLATION LEVEL REPEATABLE READ"
 READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 ALL_WORKSPACES = -1
-"""The value of shopfloor.workspace that shows the rows of all workspaces."""
+"""The value of shopfloor.workspace that makes the rows of all workspaces visible."""
 STREAMED_ROWS = 1000
 MAX_HELD = 100
 COUNTER_SLOTS = 64
-"""Rows that a counter has at most. Readers add them up."""
+"""Maximum number of rows per counter. Readers add them up."""
 
 RETRYABLE: tuple[type[psycopg.Error], ...] = (pg.SerializationFailure, pg.DeadlockDetected)
 _BUSY = (*RETRYABLE, pg.LockNotAvailable, pg.QueryCanceled)
@@ -50,7 +50,7 @@ class Session(psycopg.Connection[TupleRow]):
     counter_slot: int
     transaction_id: str = ""
     workspace: int = 0
-    """What the setting shopfloor.workspace of this connection is; see 0028_row_security.sql."""
+    """The connection's value of the setting shopfloor.workspace; see 0028_row_security.sql."""
 
 
 class PostgresConnection:
@@ -80,7 +80,7 @@ class PostgresConnection:
         return self.raw.counter_slot
 
     def load_transaction_id(self) -> str:
-        """Return the id of the transaction. Every write of a batch that needs it has to ask before its first statement."""
+        """Return the id of the transaction. Each write of a batch that needs it must ask before its first statement."""
         # In a batch the first write begins the transaction. The others find the id without a round trip.
         if self.raw.pgconn.transaction_status == TransactionStatus.IDLE:
             row = self.fetch_one("SELECT CAST(pg_current_xact_id() AS TEXT)")
@@ -166,7 +166,7 @@ class PostgresConnection:
         holds_statements = self._holds_statements()
         if self.lost is not None or (self.is_unused and not holds_statements):
             return
-        # Without statements only RELEASE of savepoints can be held back, which COMMIT does anyway.
+        # Without statements, only RELEASE can be held back, and COMMIT implies it.
         self._commit([*self._held, b"COMMIT"] if holds_statements else [b"COMMIT"])
 
     def commit_batch(self) -> None:
@@ -192,7 +192,7 @@ class PostgresConnection:
             self._send_or_close(b"ROLLBACK")
 
     def roll_back_to(self, savepoint: bytes) -> None:
-        # What is held back all came after that savepoint.
+        # Everything held back came after that savepoint.
         self._held.clear()
         if not self.raw.closed:
             self._send_or_close(b"ROLLBACK TO " + savepoint + b"; RELEASE " + savepoint)
@@ -228,11 +228,11 @@ class PostgresConnection:
 
     def _fail(self, error: psycopg.Error) -> NoReturn:
         failure = translate_error(error)
-        # Another replica has changed the schema under a prepared statement. A new connection prepares it again.
+        # Another replica changed the schema under a prepared statement. A new connection prepares it again.
         if isinstance(error, pg.FeatureNotSupported) and "cached plan" in str(error):
             self.raw.close()
-        # A primary that was demoted, or a standby: a new connection may lead to the server that took over. In a read it
-        # is a mistake of our own.
+        # A demoted primary, or a standby: a new connection may reach the server that took over. In a read it is a bug
+        # of ours.
         if isinstance(error, pg.ReadOnlySqlTransaction) and not self._reads_only:
             self.raw.close()
         if self.raw.closed:
@@ -243,7 +243,7 @@ class PostgresConnection:
 
 
 def translate_error(error: psycopg.Error) -> ShopfloorError:
-    """Translate an error of PostgreSQL into one of ours."""
+    """Translate a PostgreSQL error into one of ours."""
     if isinstance(error, _BUSY):
         return StoreBusy()
     if isinstance(error, pg.DiskFull):

@@ -19,7 +19,7 @@ from shopfloor.errors import StoreUnreachable
 LOCK_CLASS = 0x53484F50
 CHECK_INTERVAL_SECONDS = 1.5
 SILENCE_SECONDS = 5
-"""How long a leader may be silent. Another one leads within this and CHECK_INTERVAL_SECONDS."""
+"""How long a leader may be silent. Another takes over within this plus CHECK_INTERVAL_SECONDS."""
 
 _SESSION_TIMEOUT = (f"{SILENCE_SECONDS}s", ["idle_session_timeout"])
 _KEEPALIVES = {"idle": 2, "interval": 1, "count": 3}
@@ -58,7 +58,7 @@ class Leadership:
             self._check()
 
     def _check(self) -> None:
-        # Taken before the question: the server ends a session that has been idle for longer.
+        # Taken before the query: the server ends a session that has been idle for longer.
         until = time.monotonic() + SILENCE_SECONDS
         try:
             if self._raw is None or self._raw.closed:
@@ -76,7 +76,7 @@ class Leadership:
         self._held_until = until if held else 0.0
 
     def _open(self) -> psycopg.Connection[TupleRow]:
-        # A new session holds no lock, even if the one before did.
+        # A new session holds no lock, even if the previous one did.
         self._held_until = 0.0
         raw = self._connect()
         # `idle_session_timeout` exists since PostgreSQL 14.
@@ -86,6 +86,6 @@ class Leadership:
         return raw
 
     def _take_lock(self, raw: psycopg.Connection[TupleRow]) -> bool:
-        # A session may take a lock that it holds once more, and a suspended one may still hold it.
+        # A session may take a lock again that it already holds, and a suspended one may still hold it.
         row = raw.execute("SELECT pg_try_advisory_lock(%s, %s)", (LOCK_CLASS, self._workspace % 2**31)).fetchone()
         return bool(row and row[0])

@@ -1,4 +1,4 @@
-"""Notifications between processes on PostgreSQL, sent outside the transactions that they are about.
+"""Notifications between processes on PostgreSQL, sent outside the transactions that they report.
 
 NOTIFY inside the transaction cost 30 to 57 % of the throughput: PostgreSQL commits such transactions one at a time.
 Outside, a notification can be lost when its sender dies, so it is only a hint; the rows are the truth.
@@ -83,10 +83,10 @@ class Notifier:
                 due = time.monotonic() + (RETRY_SECONDS if self._missed else SEND_INTERVAL_SECONDS)
 
     def _send(self, topics: frozenset[str]) -> None:
-        # An earlier notification was lost: the others must look at everything.
+        # An earlier notification was lost: the others must check everything.
         if self._missed:
             topics = ANY_TOPIC
-        # An idle connection may have been dropped, which only shows when it is used: a second attempt at once.
+        # An idle connection may have been dropped, which shows only when it is used: retry once, immediately.
         for _ in range(2):
             try:
                 if self._raw is None or self._raw.closed:
@@ -108,7 +108,7 @@ class Listener:
         self._listeners = listeners
         self._name = name
         self._closed = Event()
-        # `select` cannot wait for an Event, so `close` writes to a pipe that is watched beside the connection.
+        # `select` cannot wait for an Event, so `close` writes to a pipe that is watched along with the connection.
         self._wake_reader, self._wake_writer = os.pipe()
         self._lock = Lock()
         self._thread: Thread | None = None
@@ -149,10 +149,10 @@ class Listener:
             selector.register(self._wake_reader, selectors.EVENT_READ)
             while not self._closed.is_set():
                 received = []
-                # Before `select`: what came with an earlier result is in libpq's buffer, and the socket does not become
-                # readable again for it.
+                # Before `select`: notifications that came with an earlier result are in libpq's buffer, and do not make
+                # the socket readable again.
                 for notice in raw.notifies(timeout=0):
-                    # A payload that is not one of ours has no topics: looking at everything misses nothing.
+                    # A payload that is not ours has no topics: checking everything misses nothing.
                     try:
                         sender, *topics = json.loads(notice.payload)
                     except (ValueError, TypeError):
@@ -177,7 +177,7 @@ def build_payloads(name: str, topics: frozenset[str]) -> list[str]:
     size = base = len(json.dumps([name]))
     for topic in sorted(topics):
         length = len(json.dumps(topic)) + 2
-        # It fits into no payload, so the others have to look at everything.
+        # It fits into no payload, so the others must check everything.
         if base + length > MAX_PAYLOAD_BYTES:
             return [json.dumps([name])]
         if size + length > MAX_PAYLOAD_BYTES:

@@ -1,4 +1,4 @@
-"""Bind and load PostgreSQL's values the way SQLite does, so that the same SQL serves both."""
+"""Bind and load PostgreSQL's values the way SQLite does, so that the same SQL works on both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _BoolLoader(Loader):
 
 
 class _NumericLoader(Loader):
-    """Loads what SUM and AVG return."""
+    """Loads the results of SUM and AVG."""
 
     def load(self, data: Buffer) -> int | float:
         text = bytes(data)

@@ -1,10 +1,10 @@
-"""Notice that PostgreSQL has stopped answering, and end what waits for it.
+"""Notice that PostgreSQL has stopped answering, and end the transactions that wait for it.
 
 A server that is suspended, or behind a network that drops packets, keeps its connections open: a statement would wait
-for as long as that lasts. Calls of a paused server were answered after more than 90 s. They are answered within 5 s.
+for as long as that lasts. Calls to a paused server were answered after more than 90 s; with the watchdog, within 5 s.
 
-A slow statement is left alone: only a server that accepts no new connection, and answers no other statement
-meanwhile, is taken for away. On a busy machine a new connection can take longer than it may.
+A slow statement is left alone: a server counts as away only if it accepts no new connection and answers no other
+statement at the same time. On a busy machine a new connection alone can exceed its timeout.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from shopfloor.store.postgres_connection import Session
 
 TICK_SECONDS = 0.25
 STALL_SECONDS = 1.5
-"""How long a transaction takes before the watchdog looks whether the server is there."""
+"""How long a transaction may take before the watchdog checks whether the server is there."""
 PROBE_TIMEOUT_SECONDS = 2
 """The shortest that libpq allows for a connection."""
 PROBE_INTERVAL_SECONDS = 1.0
@@ -62,13 +62,13 @@ class Watchdog:
             self._answered_at = max(self._answered_at, session.wire.answered_at)
 
     def check(self) -> None:
-        """Raise StoreUnreachable if the server accepts no connection. Callers at the same time share one attempt."""
+        """Raise StoreUnreachable if the server accepts no connection. Concurrent callers share one attempt."""
         self._probe()
         if self._away:
             raise StoreUnreachable
 
     def look_again(self) -> None:
-        """Find out at once whether a server that was away is back."""
+        """Check at once whether a server that was away is back."""
         if self._away:
             self._probed_at = float("-inf")
             self._probe()

@@ -1,8 +1,8 @@
 """Statements sent to PostgreSQL straight over libpq.
 
-psycopg's cursors cost twice the CPU, and forget every prepared statement at each rollback. Here a statement is
-prepared once per connection. BEGIN, SAVEPOINT, RELEASE and statements whose result is not needed are sent with the
-next statement in libpq's pipeline mode, so that they cost no round trip of their own.
+psycopg's cursors cost twice the CPU and drop every prepared statement at each rollback. Here a statement is prepared
+once per connection. BEGIN, SAVEPOINT, RELEASE and statements whose result is not needed are sent with the next
+statement in libpq's pipeline mode, so that they cost no round trip of their own.
 
 The rule: pipeline mode is entered for one group of commands and always left before the next. If it cannot be left,
 a result is still under way, and the connection is closed.
@@ -42,10 +42,10 @@ class Wire:
         self._names = 0
         self._poll = select.poll()
         self.answered_at = float("-inf")
-        """When the server answered last, by the monotonic clock: the watchdog looks at it from its own thread."""
+        """When the server last answered, by the monotonic clock. The watchdog reads it from its own thread."""
 
     def run(self, held: Sequence[Command], query: str, values: Sequence[Any]) -> PGresult:
-        """Run what was held back and the query in one round trip and return the query's result."""
+        """Run the held-back commands and the query in one round trip and return the query's result."""
         # The common case needs no pipeline mode: nothing was held back, and the statement is prepared.
         if not held:
             params, types, formats = self._dump(values)
@@ -96,7 +96,7 @@ class Wire:
         return params, self._transformer.types or (), self._transformer.formats
 
     def _new_name(self, pending: int) -> bytes:
-        """Return a name for a statement; once there are too many, the empty one, which is prepared each time."""
+        """Return a name for a statement; once there are too many, the empty name, which is prepared each time."""
         if len(self._prepared) + pending >= self._max_prepared:
             return b""
         self._names += 1
@@ -128,7 +128,7 @@ class _Pipeline:
     def results(self) -> list[PGresult]:
         """Return one result for each command that was sent."""
         self._pgconn.pipeline_sync()
-        # Read while sending: a server whose results are not read stops reading, and both sides would wait forever.
+        # Read while sending: a server whose results are not read stops reading, and both sides would deadlock.
         while self._pgconn.flush():
             self._wait(select.POLLIN | select.POLLOUT)
         found: list[PGresult] = []

@@ -6,8 +6,8 @@ it, 64 callers ran 64 transactions that aborted each other, and the rate fell wi
 The rules:
 
 - No caller is answered before the commit that holds its write.
-- A write that loses a conflict, or waits too long for a lock of another transaction, is rolled back to its savepoint
-  and runs again alone. The others of its batch commit without it.
+- A write that loses a conflict, or waits too long for another transaction's lock, is rolled back to its savepoint and
+  runs again alone. The others of its batch commit without it.
 - If the connection is lost before COMMIT, each write runs again alone. If it is lost at COMMIT, the outcome of each is
   unknown.
 """
@@ -28,9 +28,9 @@ from shopfloor.store.protocol import Connection
 from shopfloor.store.write_queue import Job, release_callers
 
 WRITERS = 4
-"""They overlap their round trips. Measured at 64 callers: 1.5 times the rate of two, at 1.12 times the CPU."""
+"""Their round trips overlap. Measured at 64 callers: 1.5 times the rate of two, at 1.12 times the CPU."""
 MAX_BATCH = 30
-"""Two savepoints per write: above 64 subtransactions PostgreSQL has to look them up outside of shared memory."""
+"""Two savepoints per write: above 64 subtransactions PostgreSQL has to look them up outside shared memory."""
 
 # A write that waits for a lock holds up every other write of its batch, so it gives up early and runs alone.
 _GIVE_UP_EARLY = b"SET LOCAL lock_timeout = '100ms'"
@@ -165,7 +165,7 @@ class WriterPool:
             if conn.lost is not None:
                 losers.append(job)
             # The next job sends RELEASE with its first statement, so that it costs no round trip. A job that sent
-            # nothing leaves `held` as it was: what is in it still has to be sent.
+            # nothing leaves `held` unchanged: its commands still have to be sent.
             if not conn.is_unused:
                 if job.error is not None or conn.lost is not None:
                     conn.roll_back_to(b"job")

@@ -28,9 +28,9 @@ class Connection(Protocol):
     for_update: str
     skip_locked: str
     by_row_id: str
-    """Placed after a table's name, keep SQLite from another index than its row ids; for `id IN (…)`.
+    """Placed after a table's name, makes SQLite look up row ids instead of choosing an index; for `id IN (…)`.
 
-    Without statistics it takes `workspace = ?` for more selective than 50 ids, and reads the whole table.
+    Without statistics it considers `workspace = ?` more selective than 50 ids, and reads the whole table.
     """
 
     @property
@@ -43,7 +43,7 @@ class Connection(Protocol):
     def send(self, sql: str, /, **params: Any) -> None:
         """Run a statement whose outcome is not needed.
 
-        PostgreSQL gets it with the next statement, without a round trip of its own, and its error is raised there.
+        PostgreSQL gets it with the next statement, without a round trip of its own, and raises its error there.
         """
 
     def fetch_one(self, sql: str, /, **params: Any) -> Row | None:
@@ -56,7 +56,7 @@ class Connection(Protocol):
         """Yield every row without holding all of them in memory. One stream at a time."""
 
     def savepoint(self) -> AbstractContextManager[None]:
-        """Open a part that is rolled back alone when an exception leaves it; the exception propagates."""
+        """Open a block that is rolled back alone if an exception leaves it; the exception propagates."""
 
     def see_all_workspaces(self) -> None:
         """Lift the fence between workspaces for the rest of the transaction, for backups and checks of the whole store."""
@@ -85,7 +85,7 @@ class Store(Protocol):
     def later(self, fn: Callable[[Connection], Any], is_done: Callable[[Connection], bool] | None = None) -> None:
         """Queue `fn` for a following commit; block only while 10,000 are queued.
 
-        `is_done` looks at the rows and returns whether `fn` has taken effect. It is asked when the outcome of a commit
+        `is_done` looks at the rows and returns whether `fn` has taken effect. It is called when the outcome of a commit
         is unknown.
         """
 
@@ -105,10 +105,10 @@ class Store(Protocol):
         """Return whether this process leads: the leader runs what must run once per workspace."""
 
     def read_clock(self) -> int | None:
-        """Return the time of the database in microseconds, or None if it is that of this machine."""
+        """Return the time of the database in microseconds, or None if it uses this machine's clock."""
 
     def gauges(self) -> dict[str, float]:
-        """Return the figures for the metrics page."""
+        """Return the gauges for the metrics page."""
 
     def on_batch(self, observer: Callable[[int], None]) -> None:
         """Call `observer` with the number of writes in each commit."""
@@ -117,7 +117,7 @@ class Store(Protocol):
         """Raise if the store cannot be reached or written to."""
 
     def update_statistics(self) -> None:
-        """Update the statistics by which the engine plans statements, where it does not do so itself."""
+        """Update the planner's statistics, if the engine does not do so itself."""
 
     def copy_to(self, target: Path) -> None:
         """Write a consistent copy of the database to a new file, while it is in use. SQLite only."""

@@ -1,4 +1,4 @@
-"""SQLite: the store that needs no set-up. One writer thread with group commit, any number of readers."""
+"""SQLite: the store that needs no setup. One writer thread with group commit, any number of readers."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ MAX_IDLE_READERS = 64
 """Connections kept for the next read. Opening one costs as much as a call: 450 of 800 µs of CPU with 64 threads."""
 STATEMENT_CACHE_SIZE = 500
 ANALYSIS_LIMIT_ROWS = 1000
-"""Rows of each index that statistics are made from. The writer waits for them: 5.6 s without a limit at 2 million rows."""
+"""Rows of each index that ANALYZE samples. The writer waits for it: 5.6 s without a limit at 2 million rows."""
 OPTIMIZE_ALL_TABLES = "0x10002"
-"""Analyze also tables that this connection has not queried: reads have connections of their own."""
+"""Also analyze tables that this connection has not queried: reads use other connections."""
 VERSION_TABLE = """
 CREATE TABLE IF NOT EXISTS schema_version (
     number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL, digest TEXT
 ) STRICT"""
 BACKUP_FOLDER = "backups"
-"""Beside the database: copies that are made before it is migrated."""
+"""Beside the database, for the copies made before migrations."""
 
 # fmt: off
 NETWORK_FILESYSTEMS = frozenset({
@@ -76,7 +76,7 @@ class SqliteStore:
         if path is None:
             self._folder = tempfile.TemporaryDirectory(prefix="shopfloor-")
             path = Path(self._folder.name, "private.db")
-        # SQLite's locks and its shared memory need one kernel: over NFS and its like, two hosts corrupt the file.
+        # SQLite's locks and shared memory need one kernel: over NFS and the like, two hosts corrupt the file.
         kind = find_network_filesystem(path)
         if kind is not None:
             raise StartupError(
@@ -122,8 +122,7 @@ class SqliteStore:
     def read(self, fn: Callable[[Connection], T]) -> T:
         if self._closed:
             raise StoreUnreachable("The store is closed.")
-        # list.pop and list.append are atomic, so the pool needs no lock. Keeping 64 readers halves the CPU of a read
-        # under 64 threads: opening a connection costs as much as the call.
+        # list.pop and list.append are atomic, so the pool needs no lock.
         if self._file.failure is not None:
             raise type(self._file.failure)
         try:
@@ -135,7 +134,7 @@ class SqliteStore:
         run = raw.execute
         conn = SqliteConnection(raw, run, [])
         try:
-            # Deferred, as a reader never upgrades to a write lock. The first statement takes the snapshot.
+            # Deferred: a reader never upgrades to a write lock. The first statement takes the snapshot.
             run("BEGIN")
             result = fn(conn)
             conn.check_intact()
@@ -166,7 +165,7 @@ class SqliteStore:
         return 0 if self._closed else self._credentials.value
 
     def try_lead(self, workspace: int) -> bool:
-        # One writer at a time: what several processes do is done in turn, and a second time finds nothing to do.
+        # SQLite has one writer at a time: several processes do the work in turn, and the second finds nothing to do.
         return True
 
     def read_clock(self) -> int | None:
@@ -197,12 +196,12 @@ class SqliteStore:
 
         self.write(rewrite_header)
         self.read(_read_every_table)
-        # Found by a call earlier, on a page that the lines above did not read.
+        # Found by an earlier call, on a page that the code above did not read.
         if self._file.damage is not None:
             raise self._file.damage
 
     def update_statistics(self) -> None:
-        # Without statistics SQLite takes `workspace = ?` for selective, and reads whole tables.
+        # Without statistics SQLite considers `workspace = ?` selective, and reads whole tables.
         self.write(lambda conn: conn.execute(f"PRAGMA optimize = {OPTIMIZE_ALL_TABLES}"))
 
     def copy_to(self, target: Path) -> None:
@@ -212,7 +211,7 @@ class SqliteStore:
         problems = find_file_damage(self._path)
         if not problems:
             try:
-                # Words of chunks: the check is a command of the virtual table, spelled as an INSERT.
+                # The full-text index: its check is a command of the virtual table, spelled as an INSERT.
                 self.write(
                     lambda conn: conn.execute("INSERT INTO chunk_words (chunk_words) VALUES ('integrity-check')")
                 )
@@ -224,15 +223,15 @@ class SqliteStore:
         if self._closed:
             return
         self._writer.close()
-        # A server that never runs for an hour would never have statistics otherwise. They are only an advantage: a
-        # full disk, or another process that writes, must not keep this one from closing.
+        # A server that never runs for an hour would otherwise have no statistics. They are optional: a full disk, or
+        # another process that writes, must not keep this one from closing.
         self._raw.set_busy_timeout(0)
         with suppress(apsw.Error):
             self._raw.execute(f"PRAGMA optimize = {OPTIMIZE_ALL_TABLES}").fetchall()
         self._closed = True
         while self._readers:
             self._readers.pop().close()
-        # Another process may still read the WAL. It is left to that one then, instead of waiting for its readers.
+        # Another process may still read the WAL. It then checkpoints later; this one does not wait for its readers.
         with suppress(apsw.Error):
             if self.failure is None:
                 self._raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -276,17 +275,17 @@ def find_network_filesystem(path: Path, mountinfo: str | None = None) -> str | N
     deepest, kind = 0, ""
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
-        # Spaces, tabs and backslashes of a mount point are octal escapes, such as \040.
+        # Spaces, tabs and backslashes in a mount point are octal escapes, such as \040.
         escaped = before.split(" ")[4].encode(errors="surrogateescape")
         mount = Path(escaped.decode("unicode_escape").encode("latin-1").decode(errors="replace")).parts
-        # `>=`: a later line of the same mount point covers an earlier one.
+        # `>=`: a later line for the same mount point hides an earlier one.
         if len(mount) >= deepest and parts[: len(mount)] == mount:
             deepest, kind = len(mount), after.split(" ")[0]
     return kind if kind in NETWORK_FILESYSTEMS else None
 
 
 def _open_writer(path: Path, *, durable: bool, migrations: list[Migration], migrate: bool) -> apsw.Connection:
-    # The file is created here, for its owner only, and never opened when it exists: closing any descriptor of a file
+    # The file is created here, for its owner only, and never opened if it exists: closing any descriptor of a file
     # drops all POSIX locks of this process on it, including those of SQLite.
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -298,12 +297,13 @@ def _open_writer(path: Path, *, durable: bool, migrations: list[Migration], migr
     try:
         raw = _open(path)
         _switch_to_wal(raw)
-        # FULL, not NORMAL: NORMAL in WAL mode loses the last commits in a power failure, and calls were answered.
+        # FULL, not NORMAL: NORMAL in WAL mode loses the last commits in a power failure, after their calls were
+        # answered.
         raw.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}").fetchall()
         # macOS only: there, fsync alone leaves the data in the disk's own cache.
         raw.execute("PRAGMA fullfsync = ON").fetchall()
         raw.execute("PRAGMA cache_size = -16000").fetchall()
-        # Savepoints copy pages, which would go through a file.
+        # Savepoints copy pages, which would otherwise go through a file.
         raw.execute("PRAGMA temp_store = MEMORY").fetchall()
         raw.execute(f"PRAGMA analysis_limit = {ANALYSIS_LIMIT_ROWS}").fetchall()
         if not migrate:
@@ -332,7 +332,7 @@ def _open_reader(path: Path) -> apsw.Connection:
 def _open(path: Path) -> apsw.Connection:
     raw = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=STATEMENT_CACHE_SIZE)
     raw.set_busy_timeout(BUSY_MS)
-    # Without these, "name" in double quotes is a string when there is no such column, and a typo goes unnoticed.
+    # Without these, a double-quoted "name" is a string if there is no such column, and a typo goes unnoticed.
     raw.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
     raw.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
     raw.execute("PRAGMA foreign_keys = ON").fetchall()
@@ -367,8 +367,8 @@ def _switch_to_wal(raw: apsw.Connection) -> None:
 def _migrate(raw: apsw.Connection, path: Path, known: list[Migration]) -> None:
     """Bring the schema up to date: each migration in one transaction with its version row.
 
-    A new database gets all of them in one: another process that starts meanwhile must not find half a schema, which
-    looks like that of an older version.
+    A new database gets all of them in one transaction: another process that starts at the same time must not find half
+    a schema, which looks like that of an older version.
     """
     before = _version(raw)
     if before:
@@ -381,7 +381,7 @@ def _migrate(raw: apsw.Connection, path: Path, known: list[Migration]) -> None:
             raw.execute(VERSION_TABLE)
             if not _has_digests(raw):
                 raw.execute(ADD_DIGEST_SQL)
-            # Asked again under the lock: another process may have applied it in the meantime.
+            # Read again under the lock: another process may have applied it in the meantime.
             current = _version(raw)
             missing = find_missing(current, known)
             for migration in missing[:1] if current else missing:
@@ -421,7 +421,7 @@ def copy_file(path: Path, target: Path) -> None:
 
 
 def compact_file(path: Path) -> tuple[int, int]:
-    """Rewrite a database that no process uses without its free pages; return its size before and after."""
+    """Rewrite a database without its free pages, while no process uses it; return its size before and after."""
     before = _size(path)
     # VACUUM writes a whole copy, and then the WAL of all pages.
     free = shutil.disk_usage(path.parent).free

@@ -65,7 +65,7 @@ class SqliteConnection:
 
     def stream(self, sql: str, /, **params: Any) -> Iterator[Row]:
         try:
-            # A cursor of its own: the one behind `_run` may be used for other statements meanwhile.
+            # A separate cursor: the one behind `_run` may run other statements during the stream.
             yield from self._raw.execute(sql, check_parameters(params))
         except apsw.Error as error:
             self._fail(error)
@@ -94,7 +94,7 @@ class SqliteConnection:
 
     def check_intact(self) -> None:
         """Raise if a statement failed and its error was swallowed: the transaction must not be committed."""
-        # `_run` is swapped out by a failure or by the end. That costs a statement no check of a flag.
+        # A failure or the end replaces `_run`, so that statements need not check a flag.
         if self._run is not self._execute or not self._raw.in_transaction:
             raise StoreFailed("A statement failed and its error was passed over; nothing was written.")
 
@@ -103,14 +103,14 @@ class SqliteConnection:
         self._run = _raise_ended
 
     def _fail(self, error: apsw.Error) -> NoReturn:
-        # As on PostgreSQL, only a rollback to a savepoint may follow a failed statement. It also keeps statements
+        # As on PostgreSQL, only a rollback to a savepoint may follow a failed statement. This also keeps statements
         # from running outside a transaction after the engine has dropped it.
         self._run = _raise_failed
         raise translate_error(error) from error
 
 
 def translate_error(error: apsw.Error) -> ShopfloorError:
-    """Translate an error of SQLite into one of ours."""
+    """Translate a SQLite error into one of ours."""
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return StoreBusy()
@@ -122,8 +122,8 @@ def translate_error(error: apsw.Error) -> ShopfloorError:
             return StoreDamaged()
     if getattr(error, "extendedresult", 0) in _DISK_FULL_CODES:
         return StoreFull()
-    # A limit of the size of a file, a quota, a disk that went read-only: rows that were deferred wait until it is over.
-    # ReadOnlyError is something else: a write in a read, which is a mistake of our own.
+    # A file size limit, a quota, a disk that went read-only: deferred rows wait until it is over. ReadOnlyError is
+    # different: a write in a read, which is a bug of ours.
     if isinstance(error, apsw.IOError):
         return StoreUnwritable()
     return StoreFailed(f"The store failed: {error}")

@@ -30,10 +30,10 @@ BUSY_MS = 30_000
 """How long opening the database, and each reader, waits for a lock of another process."""
 LOCKED_MS = 3000
 STILL_LOCKED_MS = 200
-"""How long the writer waits for another process, and how long again while that process still holds the lock.
+"""How long the writer waits for another process, each time, while that process holds the lock.
 
-A call is attempted four times, and then its failure is logged: at 30 s each, it was answered after 332 s, and at 4 s
-after 9.2 s of the 10 that it may take.
+A call is attempted four times, and then its failure is logged: with 30 s per attempt it was answered after 332 s, with
+4 s after 9.2 s of the 10 s that it may take.
 """
 
 _log = logging.getLogger("shopfloor.store")
@@ -74,7 +74,7 @@ class SqliteWriter:
             try:
                 if batch:
                     self._write(batch)
-                # Only a commit of another process changes `data_version` on this connection. Own commits do not.
+                # Only a commit of another process changes `data_version` on this connection. Its own commits do not.
                 if self.listeners and (version := self._data_version()) != self._version:
                     self._version = version
                     self.listeners.notify(ANY_TOPIC)
@@ -137,8 +137,7 @@ class SqliteWriter:
             self._call(job)
             if job.error is not None:
                 # On errors such as a full disk, SQLite drops the whole transaction: the earlier jobs of the batch are
-                # undone too, and nothing of it may be answered as done. The job itself keeps its
-                # error.
+                # undone too, and none may be answered as done. The job itself keeps its error.
                 if not self._raw.in_transaction:
                     return self._retry_individually([other for other in batch if other is not job])
                 self._run("ROLLBACK TO job")
@@ -187,7 +186,7 @@ class SqliteWriter:
         return apsw.SQLITE_OK
 
     def _checkpoint(self) -> None:
-        """Move the WAL's pages into the database, after the callers were answered."""
+        """Move the WAL's pages into the database, after the callers have their answers."""
         # The WAL was started over since the last checkpoint.
         if self.wal_pages < self._checkpointed:
             self._checkpointed = 0
@@ -195,7 +194,7 @@ class SqliteWriter:
             return
         self._checkpointed = self.wal_pages
         truncate = self.wal_pages >= TRUNCATE_PAGES
-        # Never wait for readers: one open reader would stop all writes. TRUNCATE gives up at once then, and the next
+        # Never wait for readers: one open reader would stop all writes. TRUNCATE then gives up at once, and the next
         # commits try again.
         self._raw.set_busy_timeout(0)
         try:
@@ -209,7 +208,7 @@ class SqliteWriter:
             self._raw.set_busy_timeout(self._lock_ms)
 
     def _set_lock_timeout(self, milliseconds: int) -> None:
-        # The call costs 1 µs; the comparison keeps it off the path of a commit.
+        # The call costs 1 µs; the comparison avoids it on most commits.
         if milliseconds != self._lock_ms:
             self._lock_ms = milliseconds
             self._raw.set_busy_timeout(milliseconds)

@@ -1,9 +1,9 @@
 """Export every row of a store as JSON lines, and import them into an empty store of either engine.
 
 The first line names the schema. Each table is a line with its columns, followed by one line per row. The last line has
-the counts, the last ids and a digest of all lines before it, so that a file that was cut or changed is rejected.
+the counts, the last ids and a digest of all lines before it, so that a truncated or changed file is rejected.
 
-Tables and rows are in an order that does not depend on the engine: the export of an import is the same file.
+Tables and rows are in an order that does not depend on the engine: exporting an import yields the same file.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from shopfloor.store.protocol import Connection, Engine, Store
 
 FORMAT_VERSION = 1
 DERIVED_TABLES = frozenset({"chunk", "chunk_symbol", "chunk_words", "index_mark", "indexed_file"})
-"""The index, which is built again from files and documents. Its words are stored differently by each engine."""
+"""The index, which is rebuilt from files and documents. Each engine stores its words differently."""
 MAX_PARAMETERS = 400
-"""Parameters of one INSERT. SQLite finds a named one by reading all before it: with 4,000 it took 8 times as long."""
+"""Parameters of one INSERT. SQLite searches named ones linearly: with 4,000 it took 8 times as long."""
 GZIP_MAGIC = b"\x1f\x8b"
 
 TABLES_SQL: dict[Engine, str] = {
@@ -37,7 +37,7 @@ TABLES_SQL: dict[Engine, str] = {
         """,
     "postgres": "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()",
 }
-# Name, type, place in the primary key (0: not part of it), and whether the store counts it up.
+# Name, type, position in the primary key (0: not part of it), and whether the store generates its values.
 COLUMNS_SQL: dict[Engine, str] = {
     "sqlite": """
         SELECT name, type, pk, type = 'INTEGER' AND pk = 1 AND EXISTS (
@@ -53,7 +53,7 @@ COLUMNS_SQL: dict[Engine, str] = {
         WHERE attrelid = to_regclass(:table) AND attnum > 0 AND NOT attisdropped
         """,
 }
-# Every document waits to be indexed again. Each statement is as in the migration that introduced index_mark.
+# Mark every document to be indexed again. Each statement is the one of the migration that introduced index_mark.
 MARK_DOCUMENTS_SQL = (
     """
     INSERT INTO index_mark (workspace, source, ref)
@@ -145,7 +145,7 @@ def export_rows(connection: Connection) -> Iterator[str]:
 
 
 def list_tables(connection: Connection) -> dict[str, list[Column]]:
-    """Return the tables with their columns, in the order of an export: workspaces first, which others refer to."""
+    """Return the tables with their columns in export order: workspaces first, which others refer to."""
     names = {name for (name,) in connection.fetch_all(TABLES_SQL[connection.engine])}
     ordered = ["workspace", *sorted(names - DERIVED_TABLES - {"workspace", "schema_version"})]
     return {
@@ -168,7 +168,7 @@ def write_export(store: Store, path: Path, *, compressed: bool) -> dict[str, int
     def write(connection: Connection) -> dict[str, int]:
         connection.see_all_workspaces()
         last: list[str] = []
-        # Opened here: a read runs again when its connection was lost, and then writes the file from its start.
+        # Opened inside the read: a read that lost its connection runs again, and rewrites the file from its start.
         with gzip.open(path, "wb") if compressed else path.open("wb") as file:
             for line in export_rows(connection):
                 file.write(line.encode())
@@ -206,7 +206,7 @@ def check_export(path: Path) -> dict[str, int]:
 def import_rows(connection: Connection, path: Path) -> dict[str, int]:
     """Insert the rows of an export into empty tables, and return the number of rows per table.
 
-    The caller commits, so that a file that is damaged at its end leaves nothing behind.
+    The caller commits, so that a file damaged at its end leaves nothing behind.
     """
     known = list_tables(connection)
     for table in known:
@@ -243,14 +243,14 @@ class _ExportFile:
         self._counts: dict[str, int] = {}
 
     def read_tables(self) -> Iterator[tuple[str, list[str], Iterator[list[Any]]]]:
-        """Yield each table with its columns and rows; raise at the end unless all of them were there."""
+        """Yield each table with its columns and rows; raise at the end if any are missing."""
         self._read_line()
         self._read_line()
         while isinstance(self._line, dict) and "table" in self._line:
             table, columns = self._line["table"], self._line["columns"]
             rows = self._read_rows(table, len(columns))
             yield table, columns, rows
-            # What the caller did not read is part of the digest all the same.
+            # Rows that the caller did not read are part of the digest, too.
             for _ in rows:
                 pass
         if not isinstance(self._line, dict) or self._line.get("counts") != self._counts:

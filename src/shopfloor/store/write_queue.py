@@ -1,7 +1,7 @@
-"""Writes handed from many threads to one worker, which takes all that are waiting at once.
+"""Writes handed from many threads to one worker, which takes all waiting writes at once.
 
-Raw locks instead of Condition and Event, because the hand-over is on the path of every write: a raw lock is one
-system call at most, while Event and Condition are Python code around several locks. The rules that make it correct:
+Raw locks instead of Condition and Event, because the handoff is on the path of every write: a raw lock is one system
+call at most, while Event and Condition are Python code around several locks. The rules that make it correct:
 
 - `_mutex` guards the queue, the counters and `_worker_state`; it is held for a few instructions only.
 - `_wakeup` is held by default. `_notify_worker` releases it only when the worker is POLLING or IDLE, and sets RUNNING
@@ -25,13 +25,13 @@ from shopfloor.store.protocol import Connection
 MAX_BATCH = 256
 MAX_DEFERRED = 10_000
 DEFER_DELAY_SECONDS = 0.02
-"""Seconds that a write which no caller waits for is held back, so that it shares the commit of others."""
+"""How long a write that no caller waits for is held back, to share the commit of others."""
 FULL_PAUSE_SECONDS = 0.01
 DEFERRED_RETRY_SECONDS = 600.0
-"""How long a deferred write is attempted again while the store is away, locked or full."""
+"""How long a deferred write is retried while the store is away, locked or full."""
 RETRY_PAUSE_SECONDS = 0.2
 DROP_REPORT_SECONDS = 300.0
-"""How long after a deferred write was dropped the store reports it as a problem."""
+"""How long the store reports a dropped deferred write as a problem."""
 
 _log = logging.getLogger("shopfloor.store")
 
@@ -39,7 +39,7 @@ RUNNING, POLLING, IDLE = range(3)
 
 
 class Job:
-    """One function to run in a transaction, and its outcome. Without a waiter, no caller waits for it."""
+    """One function to run in a transaction, and its outcome. Without a waiter it is deferred: no caller waits."""
 
     __slots__ = ("error", "fn", "give_up_at", "result", "topics", "waiter")
 
@@ -56,7 +56,7 @@ class WriteQueue:
     """A queue with one worker."""
 
     def __init__(self, can_resolve: Callable[[Job], bool] = lambda _: False) -> None:
-        """Take `can_resolve`, which says whether a write whose commit has an unknown outcome may be queued again."""
+        """Take `can_resolve`, which returns whether a write whose commit has an unknown outcome may be queued again."""
         self._can_resolve = can_resolve
         self._jobs: deque[Job] = deque()
         self._mutex = Lock()
@@ -103,17 +103,17 @@ class WriteQueue:
         """Queue `fn` without waiting for it; wait only while the queue is full, and never on the event loop itself."""
         job = Job(fn)
         while not self._try_defer(job):
-            # A call of the event loop yields. The loop itself, which queues a row of a call that ended while it waited,
-            # must not stop for it: those are as few as the calls.
+            # A call on the event loop yields. The loop itself, which queues the row of a call that ended while it
+            # waited, must not block: there are at most as many such rows as calls.
             if cooperative.is_cooperative():
                 cooperative.sleep(FULL_PAUSE_SECONDS)
 
     def _try_defer(self, job: Job) -> bool:
-        """Queue the job. Return False if the queue is full; on a thread, once it may be shorter again."""
+        """Queue the job. Return False if the queue is full; on a thread, return once it may accept more."""
         on_loop = cooperative.is_on_event_loop()
         with self._mutex:
             if self._deferred >= MAX_DEFERRED and not self._closed and get_ident() != self.worker_id:
-                # The store is away: waiting for it would keep callers, and memory is limited.
+                # The store is away: waiting for it would block callers, and memory is limited.
                 if self._retrying:
                     self._count_dropped()
                     return True
@@ -154,7 +154,7 @@ class WriteQueue:
         with self._mutex:
             if deferred:
                 self._retrying = bool(retried)
-            # In front and in their order: rows of the log stay in the order of their calls.
+            # In front and in order: rows of the log stay in the order of their calls.
             for job in reversed(retried):
                 job.error, job.topics = None, []
                 self._jobs.appendleft(job)
@@ -173,7 +173,7 @@ class WriteQueue:
             sleep(RETRY_PAUSE_SECONDS)
 
     def check_deferred(self) -> None:
-        """Raise if deferred writes wait for the store to come back, or were dropped in the last minutes."""
+        """Raise if deferred writes wait for the store, or were dropped in the last minutes."""
         with self._mutex:
             waiting = self._deferred if self._retrying else 0
             dropped = self.dropped if monotonic() < self._dropped_at + DROP_REPORT_SECONDS else 0
@@ -202,7 +202,7 @@ class WriteQueue:
                 self._notify_worker()
 
     def close(self) -> None:
-        """Accept no more writes; those that are queued are still taken."""
+        """Accept no more writes; queued ones are still taken."""
         with self._mutex:
             self._closed = True
             self._not_full.notify_all()
