@@ -1,1 +1,1 @@
-"""Repositories: all SQL outside of the store."""
+"""Repositories: all SQL outside the store."""

@@ -38,7 +38,7 @@ class Agents(Repository):
         return agent
 
     def find_case_variant(self, name: str) -> str | None:
-        """Return the name of an agent, retired or not, that differs at most in capitals."""
+        """Return the name of an agent, retired or not, that is equal up to case."""
         row = self._connection.fetch_one(
             """
             SELECT name FROM agent
@@ -68,7 +68,7 @@ class Agents(Repository):
         return [_agent(row) for row in rows]
 
     def add(self, name: str, type: str, supervisor: str | None, tmux_session_name: str | None, now: int) -> bool:
-        """Add an agent. Return False if the name is taken, even with other capitals."""
+        """Add an agent. Return False if the name is taken, in any case."""
         added = self._connection.execute(
             """
             INSERT INTO agent (workspace, name, folded, type, supervisor, tmux_session_name, last_active_at,
@@ -149,7 +149,7 @@ class Agents(Repository):
         )
 
     def record_crash(self, name: str, now: int, since: int) -> int:
-        """Record a crash, drop those before `since` and return how many are left."""
+        """Record a crash, drop those before `since` and return the number left."""
         self._connection.execute(
             """
             DELETE FROM crash
@@ -206,7 +206,7 @@ class Agents(Repository):
         )
 
     def list_probation_ended(self, before: int, limit: int) -> list[Agent]:
-        """Return failed agents that may have tried again since before `before`."""
+        """Return failed agents whose retry time was before `before`."""
         rows = self._connection.fetch_all(
             f"""
             SELECT {_COLUMNS} FROM agent

@@ -1,4 +1,4 @@
-"""The calls of the last minute of tools with a rate limit, where several replicas count them."""
+"""Calls of the last minute to rate-limited tools, counted across replicas."""
 
 from __future__ import annotations
 

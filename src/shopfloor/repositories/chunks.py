@@ -14,11 +14,11 @@ _HIT_COLUMNS = ", ".join(f"c.{name}" for name in Hit._fields)
 _SCORE = "-bm25(chunk_words, 5.0, 5.0, 2.0, 1.0)"
 """The weights of a word in the name, the path, the signature and the body."""
 
-# FTS5 fixes k1 = 1.2 and b = 0.75, and counts chunks and whole files into one mean length, by which every file is long.
-# Large weights let a word of a file count nearly in full, however long the file is. Beside embeddings, which prefer short
-# files, this is better: fused NDCG@10 of questions on the tuning half is 0.767 with the weights above and 0.784 with
-# these. By words alone it gains nothing. For chunks, length has to count: docstring → function falls from 0.53 to 0.47
-# with twice the weights.
+# FTS5 fixes k1 = 1.2 and b = 0.75, and takes one mean length over chunks and whole files, which makes every file long.
+# With large weights a word counts nearly in full, however long its file is. Combined with embeddings, which prefer
+# short files, this is better: fused NDCG@10 of questions on the tuning half is 0.767 with the weights above and 0.784
+# with these. By words alone it gains nothing. For chunks, length must count: docstring → function falls from 0.53 to
+# 0.47 with twice the weights.
 _FILE_SCORE_BESIDE_EMBEDDINGS = "-bm25(chunk_words, 20.0, 20.0, 20.0, 20.0)"
 
 # CASE keeps PostgreSQL from casting the ref of another source, such as a path, which is not a number.
@@ -32,17 +32,17 @@ _FINDABLE = """(
 """A chunk with an owner is found by its owner, and a mail also by its recipients."""
 
 MIN_TERMS = 2
-"""Terms that a query keeps in any case, however common they are."""
+"""Minimum number of terms that a query keeps, however common they are."""
 
 MAX_TERMS = 12
-"""Terms that are searched for. On the tuning half of docstring → function, fused, MRR@10 is 0.636 with 10 or 14 of them
-and 0.635 with all; the time of the longest questions is halved."""
+"""Maximum number of terms to search for. On the tuning half of docstring → function, fused, MRR@10 is 0.636 with 10 or
+14 of them and 0.635 with all; the longest questions take half the time."""
 
 OTHERS_SHARE = 0.25
-"""The score of the best text with only the parts of an identifier, relative to the last one with the identifier itself."""
+"""The score of the best text with only parts of an identifier, relative to the last text with the whole identifier."""
 
 COMMON_SHARE = 0.2
-"""The share of chunks above which a term is too common to search for. On the same, 0.1 has 0.633, 0.05 has 0.626."""
+"""The share of chunks above which a term is not searched for. Measured as above: 0.1 gives 0.633, 0.05 gives 0.626."""
 
 
 class Chunks:
@@ -57,14 +57,14 @@ class Chunks:
     def by_words(self, terms: Sequence[str], scope: Scope, limit: int, literal: str = "") -> WordMatches:
         """Return the chunks and documents that have most of these words, best first, without overviews of files.
 
-        Those that have `literal`, one of the terms, are before the others.
+        Those that contain `literal`, one of the terms, come first.
         """
         if not terms:
             return WordMatches()
         chunks, counts = self._count_terms(terms)
         known = [term for term in terms if counts[term]]
         searched = _choose_terms(known, counts, chunks)
-        # A word that no chunk has may be there in its short form.
+        # A word that no chunk has may occur in its short form.
         short = [form for term in terms if not counts[term] and not is_phrase(term) for form in list_short_forms(term)]
         words = [*searched, *dict.fromkeys(short)]
         if not words:
@@ -77,11 +77,11 @@ class Chunks:
     def files_by_words(
         self, matches: WordMatches, scope: Scope, limit: int, *, embedded: bool
     ) -> list[tuple[Hit, float]]:
-        """Return the overviews of the files that have most words of a query, best first, given its matches among chunks.
+        """Return the overviews of the files with most words of a query, best first, given its matches among chunks.
 
-        `embedded` says whether the files are ranked by embeddings, too.
+        `embedded` says whether embeddings rank the files, too.
         """
-        # The words of a whole file have no order, so that a phrase would be found by chance.
+        # The words of a whole file have no order, so a phrase would match by chance.
         words = [term for term, count in matches.counts.items() if count and not is_phrase(term)]
         known = sorted(words, key=matches.counts.__getitem__)
         score = _FILE_SCORE_BESIDE_EMBEDDINGS if embedded else _SCORE
@@ -118,7 +118,7 @@ class Chunks:
     def _best_by_words(
         self, query: str, scope: Scope, limit: int, score: str, *, files: bool
     ) -> list[tuple[Hit, float]] | None:
-        """Search the best of all chunks, at half the cost of a join; return None when the reader may see too few."""
+        """Search all chunks, then filter, at half the cost of a join; return None if the reader may see too few."""
         best = self._connection.fetch_all(
             f"""
             SELECT abs(rowid), {score} AS score FROM chunk_words
@@ -128,8 +128,8 @@ class Chunks:
             query=query,
             limit=limit * 2,
         )
-        # NOT INDEXED: the rows are fetched by their ids. SQLite would choose an index of the workspace, and scan the
-        # whole project.
+        # NOT INDEXED: fetch the rows by their ids. SQLite would choose an index on the workspace and scan the whole
+        # project.
         where, params = self._where(scope)
         hits: list[tuple[Hit, float]] = []
         for start in range(0, len(best), limit):
@@ -212,7 +212,7 @@ class Chunks:
         if not paths:
             return []
         named = {f"path{number}": path for number, path in enumerate(paths)}
-        # They are the first chunks of a file: by their ordinal, the index finds them without reading the others.
+        # They are the first chunks of a file: with the ordinal, the index finds them without reading the others.
         rows = self._connection.fetch_all(
             f"""
             SELECT {_HIT_COLUMNS} FROM chunk c
@@ -262,7 +262,7 @@ class Chunks:
 
 
 def _put_first(first: Sequence[tuple[Hit, float]], others: Sequence[tuple[Hit, float]]) -> list[tuple[Hit, float]]:
-    """Return both lists as one, with the scores of the others lowered so that they stay far behind the first list."""
+    """Return both lists as one, with the scores of the others lowered far below those of the first."""
     known = {hit.id for hit, _ in first}
     highest = max((score for _, score in others), default=0.0)
     if not first or highest <= 0:
@@ -272,7 +272,7 @@ def _put_first(first: Sequence[tuple[Hit, float]], others: Sequence[tuple[Hit, f
 
 
 def _choose_terms(terms: Sequence[str], counts: Mapping[str, int], chunks: int) -> Sequence[str]:
-    """Return the rarest terms, without very common ones: those say little, and cost most."""
+    """Return the rarest terms, without very common ones, which say little and cost most."""
     if len(terms) <= MIN_TERMS:
         return terms
     rare = [term for term in terms if counts[term] <= chunks * COMMON_SHARE]

@@ -48,7 +48,7 @@ class Conversations:
         return int(row[0])
 
     def update(self, conversation: Conversation, now: int) -> None:
-        """Store which deletions wait for a confirmation, and until when a turn is running in which process."""
+        """Store the deletions that wait for confirmation, and the process and deadline of a running turn."""
         # These keys are in stored rows, so they keep the names of the first version.
         state = {
             "asked": [[each.task, each.title] for each in conversation.pending],

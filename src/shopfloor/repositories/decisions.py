@@ -20,9 +20,9 @@ MAX_ROWS_EXAMINED = 20_000
 """Maximum number of rows that one search examines before it returns a cursor."""
 
 _LOOKS = "(toolset = 'desk' OR (toolset = 'personal' AND tool LIKE 'show%'))"
-"""Calls by which a page reads the server's state or a user's list."""
+"""Calls that a page makes to read the server's state or a user's list."""
 
-# Each comparison comes before its IS NULL: PostgreSQL takes the type of a parameter from its first use.
+# Each comparison comes before its IS NULL: PostgreSQL infers a parameter's type from its first use.
 _MATCHES = f"""
     CASE :rows
         WHEN 'open' THEN kind = 'invocation' AND process IS NOT NULL
@@ -47,10 +47,10 @@ _MATCHES = f"""
         OR :pattern IS NULL
     )
 """
-"""Whether a candidate of a search matches. No index serves this, and none has to: there are few candidates."""
+"""The condition on search candidates. It needs no index: there are few candidates."""
 
 _ID_SLACK = 1000
-"""Ids and times grow together, but not in step: a long call ends among later ones."""
+"""Ids and times grow together, but not exactly: a long call ends among later ones."""
 
 _INSERT = """
     INSERT INTO decision (workspace, reference, kind, subject, actor, toolset, tool, decision,
@@ -101,11 +101,11 @@ class Decisions(Repository):
         return closed == 1
 
     def list_left_open(self, limit: int) -> list[Entry]:
-        """Return open entries whose process no longer exists."""
+        """Return open entries of processes that no longer exist."""
         # First the processes that have open entries, each found by one step in `decision_open`: a server may have 10,000
-        # waiting calls, and this runs at every heartbeat. Reading 5,000 entries took 14 ms, with all writes waiting.
-        # The index is named, because the workspace selects every row of the log: without statistics SQLite takes it for
-        # selective. With a million calls that stopped all writes for 1.8 s.
+        # waiting calls, and this runs at every heartbeat. Reading 5,000 entries took 14 ms and blocked all writes. The
+        # index is named, because without statistics SQLite considers the workspace selective, although it matches every
+        # row of the log. With a million calls that blocked all writes for 1.8 s.
         source = "decision INDEXED BY decision_open" if self._connection.engine == "sqlite" else "decision"
         rows = self._connection.fetch_all(
             f"""
@@ -193,8 +193,8 @@ class Decisions(Repository):
     def search(self, sought: LogFilter, limit: int, before: int | None = None) -> tuple[list[Entry], int | None]:
         """Return matching rows, newest first, and the id to continue before, or None at the end.
 
-        The most selective filter with an index finds candidates, and the others filter them: a search costs the same
-        regardless of the log's length. It stops after MAX_ROWS_EXAMINED candidates.
+        The most selective filter with an index finds candidates, and the other filters apply to them: the cost of a
+        search does not depend on the log's length. It stops after MAX_ROWS_EXAMINED candidates.
         """
         # Ids and times grow together, so the ids around the time span bound the scan. It has no index of its own.
         from_id, before_id = self._find_id_bounds(sought)
@@ -211,7 +211,7 @@ class Decisions(Repository):
         # values, and would take none of the partial indexes. The index is named, because SQLite, which has no
         # statistics here, prefers decision_workspace for any range of ids and reads the whole log for one task.
         index, condition = _choose_index(sought)
-        # Of a call, its end matches, or its start while it is open or when text is searched for.
+        # Match the end of each call; also its start while the call is open, or if the search is for text.
         ends = "end" if sought.text is None else "all"
         source = f"decision INDEXED BY {index}" if self._connection.engine == "sqlite" else "decision"
         rows = self._connection.fetch_all(
@@ -238,7 +238,7 @@ class Decisions(Repository):
         entries = [Entry(*row) for row in rows]
         if len(entries) == limit:
             return entries, entries[-1].id
-        # Fewer than asked for: either the log ends, or the search stopped at its limit and continues from there.
+        # Fewer than requested: either the log ends, or the search reached its limit and continues from there.
         end = self._connection.fetch_one(
             f"""
             SELECT count(*), coalesce(min(id), 0) FROM (
@@ -253,7 +253,7 @@ class Decisions(Repository):
         return entries, int(end[1]) if end[0] == MAX_ROWS_EXAMINED else None
 
     def _find_id_bounds(self, sought: LogFilter) -> tuple[int, int]:
-        """Return the ids between which the rows of the filter's time span are, roughly."""
+        """Return approximate id bounds of the rows in the filter's time span."""
         low, high = 0, MAX_ID
         if sought.since is not None:
             row = self._connection.fetch_one(
@@ -296,7 +296,7 @@ class Decisions(Repository):
         return 0 if row is None else int(row[0])
 
     def count_calls(self, since: int, limit: int) -> int:
-        """Count the calls of all processes since a time, without those of the desk, up to the limit."""
+        """Count the calls of all processes since a time, excluding the desk, up to the limit."""
         first, _ = self._find_id_bounds(LogFilter(since=since))
         row = self._connection.fetch_one(
             """
@@ -316,7 +316,7 @@ class Decisions(Repository):
         return int(row[0])
 
     def count_results_without_invocation(self) -> tuple[int, int]:
-        """Count the results whose invocation is missing, to verify the log; return the id of the first one too."""
+        """Count the results whose invocation is missing, to verify the log; also return the id of the first."""
         row = self._connection.fetch_one(
             """
             SELECT count(*), coalesce(min(id), 0) FROM decision AS ended
@@ -338,11 +338,11 @@ class Decisions(Repository):
         """Return the newest row about each of these principals, by subject."""
         if not subjects:
             return {}
-        # Materialized: PostgreSQL takes a subquery in a condition for one that may leak rows past the row-level security,
-        # and then uses no index for it.
-        # In steps of 50 parameters, so that PostgreSQL prepares a few statements, not one for each number of agents.
-        # A range instead of an equality: PostgreSQL then needs the index by subject for the order. With an equality it may
-        # scan the primary key backwards, through the whole log for a principal that has no row.
+        # Materialized: PostgreSQL assumes that a subquery in a condition may leak rows past row-level security, and
+        # then uses no index for it. In steps of 50 parameters, so that PostgreSQL prepares a few statements, not one
+        # for each number of agents. A range instead of an equality: PostgreSQL then needs the index by subject for the
+        # order. With an equality it may scan the primary key backwards, through the whole log for a principal that has
+        # no row.
         padded = [*subjects, *[subjects[-1]] * (-len(subjects) % 50)]
         wanted = {f"subject{number}": subject for number, subject in enumerate(padded)}
         rows = self._connection.fetch_all(
@@ -363,7 +363,7 @@ class Decisions(Repository):
         return {entry.subject: entry for entry in entries}
 
     def find_many(self, ids: Sequence[int]) -> list[Entry]:
-        """Return those of these entries that exist."""
+        """Return the entries with these ids that exist."""
         if not ids:
             return []
         rows = self._connection.fetch_all(

@@ -1,4 +1,4 @@
-"""Discoveries, with the files that they are about."""
+"""Discoveries and the files that they are about."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Discoveries(Repository):
         files: Mapping[str, bytes],
         now: int,
     ) -> tuple[int, bool]:
-        """Add a discovery; return its number, and False if the same content is recorded already."""
+        """Add a discovery; return its number, and False if the same content is already recorded."""
         row = self._connection.fetch_one(
             "INSERT INTO discovery (workspace, type, content, module, author, session, supersedes, digest, created_at)"
             " VALUES (:workspace, :type, :content, :module, :author, :session, :supersedes, :digest, :now)"
@@ -93,7 +93,7 @@ class Discoveries(Repository):
         return found[0]
 
     def find_many(self, ids: Sequence[int]) -> list[Discovery]:
-        """Return those of these discoveries that exist."""
+        """Return the discoveries with these ids that exist."""
         if not ids:
             return []
         listed = ", ".join(str(int(id)) for id in ids)

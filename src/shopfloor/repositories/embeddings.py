@@ -64,7 +64,7 @@ class StoredEmbeddings:
         return EmbeddedCount(*map(int, row)) if row else EmbeddedCount(0, 0, 0, 0)
 
     def add(self, model: str, embeddings: Iterable[tuple[bytes, bytes]]) -> None:
-        """Store embeddings by the digest of their text. One that is stored already stays."""
+        """Store embeddings by the digest of their text. Existing ones are kept."""
         for digest, value in embeddings:
             self._connection.execute(
                 """
@@ -110,7 +110,7 @@ class StoredEmbeddings:
         return {bytes(digest): bytes(value) for digest, value in rows}
 
     def find_model(self, before: str | None) -> str | None:
-        """Return the last model that has embeddings, or the one before `before`, in the order of their names."""
+        """Return the last model by name that has embeddings, before `before` if given."""
         row = self._connection.fetch_one(
             f"""
             SELECT max(model) FROM embedding
@@ -123,8 +123,8 @@ class StoredEmbeddings:
 
     def list_unused(self, model: str, before_id: int | None, limit: int) -> tuple[list[int], int | None]:
         """Examine `limit` embeddings of a model, newest first. Return the ids of those whose text is in no chunk, and
-        the id before which the next call continues; None at the end."""
-        # Not EXISTS: for it PostgreSQL reads all chunks into a hash table.
+        the id before which the next call continues, or None at the end."""
+        # Not EXISTS: PostgreSQL would read all chunks into a hash table for it.
         rows = self._connection.fetch_all(
             """
             SELECT e.id, (SELECT c.id FROM chunk c WHERE c.workspace = e.workspace AND c.digest = e.digest LIMIT 1)
@@ -140,7 +140,7 @@ class StoredEmbeddings:
         return [int(id) for id, chunk in rows if chunk is None], int(rows[-1][0]) if len(rows) == limit else None
 
     def purge_unused(self, ids: Sequence[int]) -> None:
-        """Delete those of these embeddings whose text is still in no chunk."""
+        """Delete these embeddings, except those whose text is in a chunk again."""
         for id in ids:
             self._connection.send(
                 """

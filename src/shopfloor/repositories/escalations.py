@@ -1,4 +1,4 @@
-"""Failures that the supervisor or the operator must know of."""
+"""Failures that the supervisor or the operator must know about."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COLUMNS = "id, subject, tool, code, message, stack, reference, count, first_at,
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
-    """One failure, and how often it was repeated within five minutes."""
+    """One failure, and how often it recurred within five minutes."""
 
     id: int
     subject: str
@@ -137,7 +137,7 @@ class Escalations(Repository):
         return None if row is None else Escalation(*row)
 
     def summarize_mail(self, mail: int) -> tuple[int, int, int]:
-        """Return how many failures a mail reports, when the last one was, and how many kinds there are."""
+        """Return the number of failures that a mail reports, the time of the last one, and the number of kinds."""
         row = self._connection.fetch_one(
             """
             SELECT coalesce(sum(count), 0), coalesce(max(last_at), 0), count(*)

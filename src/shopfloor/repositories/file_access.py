@@ -21,7 +21,7 @@ class FileAccesses(Repository):
         )
 
     def counts(self, paths: Sequence[str]) -> dict[str, tuple[int, int]]:
-        """Return how often each of these files was read, and when last."""
+        """Return how often, and when last, each of these files was read."""
         if not paths:
             return {}
         named = {f"path{number}": path for number, path in enumerate(paths)}
@@ -34,7 +34,7 @@ class FileAccesses(Repository):
         return {path: (count, last_at) for path, count, last_at in rows}
 
     def most_used(self, limit: int) -> list[tuple[str, int, int]]:
-        """Return the files that are read most, with their count and last access."""
+        """Return the most-read files, with their count and last access."""
         rows = self._connection.fetch_all(
             "SELECT path, count, last_at FROM file_access WHERE workspace = :workspace"
             " ORDER BY count DESC, path LIMIT :limit",

@@ -1,4 +1,4 @@
-"""The ids that imported epics, tasks and comments have in the tracker they come from."""
+"""The original ids of epics, tasks and comments that were imported from another tracker."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from shopfloor.repositories.repository import Repository
 
 
 class ForeignIds(Repository):
-    """Numbers of epics, tasks and comments, by the tracker they come from and their id there."""
+    """Numbers of epics, tasks and comments, by tracker and id in that tracker."""
 
     def find(self, source: str, kind: str, foreign_id: str) -> int | None:
-        """Return the number of what was imported under this id, or None."""
+        """Return the number of the imported item with this id, or None."""
         row = self._connection.fetch_one(
             """
             SELECT number FROM foreign_id
@@ -23,7 +23,7 @@ class ForeignIds(Repository):
         return None if row is None else int(row[0])
 
     def add(self, source: str, kind: str, foreign_id: str, number: int) -> None:
-        """Remember what was imported under this id."""
+        """Record the number of the imported item with this id."""
         self._connection.execute(
             """
             INSERT INTO foreign_id (workspace, source, kind, foreign_id, number)

@@ -1,4 +1,4 @@
-"""Facts about the store that only a check of its health needs."""
+"""Facts about the store that only health checks need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class Health(Repository):
     """The health of the store, seen from one workspace."""
 
     def has_statistics(self) -> bool:
-        """Return whether the engine has statistics to plan statements by. PostgreSQL makes them itself."""
+        """Return whether the query planner has statistics. PostgreSQL collects them itself."""
         if self._connection.engine == "postgres":
             return True
         row = self._connection.fetch_one("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'")
@@ -24,7 +24,7 @@ class Health(Repository):
 
     def latest_log_time(self) -> int:
         """Return the latest time among the last hundred rows of the log, or 0."""
-        # The very last row is the call that asks. After the clock was set back, the later times are before it.
+        # The last row is the health check's own call. If the clock was set back, earlier rows have later times.
         row = self._connection.fetch_one(
             """
             SELECT coalesce(max(created_at), 0) FROM (

@@ -9,7 +9,7 @@ from shopfloor.store.protocol import Connection
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """What a key was used for: the digest of its input, and the answer or what the call waits for."""
+    """The use of a key: the digest of its input, and the answer or what the call waits for."""
 
     digest: bytes
     answer: str | None
@@ -25,7 +25,7 @@ class IdempotencyKeys:
         self._caller = caller
 
     def claim(self, key: str, digest: bytes, now: int) -> IdempotencyRecord | None:
-        """Claim the key. Return None if it was unused, otherwise what it was used for."""
+        """Claim the key. Return None if it was unused, otherwise its record."""
         # Claiming is the first write of the call: a second call with the same key waits here on PostgreSQL, and then
         # finds the answer of the first.
         claimed = self._connection.execute(
@@ -47,7 +47,7 @@ class IdempotencyKeys:
         return kept
 
     def add_answer(self, key: str, digest: bytes, answer: str, now: int) -> None:
-        """Store the answer of a key that no other call uses, without claiming it first."""
+        """Store the answer for a key that no other call uses, without claiming it first."""
         self._connection.send(
             """
             INSERT INTO answer (workspace, caller, key, digest, answer, created_at)
@@ -62,7 +62,7 @@ class IdempotencyKeys:
         )
 
     def find(self, key: str) -> IdempotencyRecord | None:
-        """Return what a key was used for, or None."""
+        """Return the record of a key, or None."""
         row = self._connection.fetch_one(
             """
             SELECT digest, answer, waiting FROM answer

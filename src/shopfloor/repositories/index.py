@@ -1,4 +1,4 @@
-"""The rows of the index: files and their chunks, and the words of chunks, which each engine stores in its own way."""
+"""The rows of the index: files, their chunks, and the words of chunks, which each engine stores differently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_A_WORD = re.compile(r"[^\w]+|_+")
 
 
 class Index:
-    """What is indexed of one project and of its team's documents. Documents have the root ''."""
+    """The indexed files of one project and the indexed documents of its team. Documents have the root ''."""
 
     def __init__(self, connection: Connection, workspace: int, root: str) -> None:
         self._connection = connection
@@ -48,7 +48,7 @@ class Index:
         return 0 if row is None else int(row[0])
 
     def digests(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """Return the digests of the contents with which these files were indexed."""
+        """Return the content digests of these files as indexed."""
         if not paths:
             return {}
         named = {f"path{number}": path for number, path in enumerate(paths)}
@@ -79,7 +79,7 @@ class Index:
         return [path for (path,) in rows]
 
     def paths_below(self, folder: str) -> list[str]:
-        """Return the paths of the indexed files below a folder, in order; of all files below ''."""
+        """Return the sorted paths of the indexed files below a folder; '' is the root."""
         prefix = f"{folder}/" if folder else ""
         rows = self._connection.fetch_all(
             """
@@ -91,7 +91,7 @@ class Index:
             prefix=prefix,
             length=len(prefix),
         )
-        # Sorted here: the order of PostgreSQL depends on its locale.
+        # Sorted here: PostgreSQL's order depends on its locale.
         return sorted(path for (path,) in rows)
 
     def count_by(self, column: str) -> list[tuple[str, int]]:
@@ -118,7 +118,7 @@ class Index:
         return row is None
 
     def replace_files(self, batch: Sequence[tuple[IndexedFile, Sequence[IndexedChunk]]]) -> None:
-        """Write files and their chunks in place of what was indexed of them."""
+        """Write files and their chunks, replacing their previous rows."""
         for file, _ in batch:
             self._connection.execute(
                 """
@@ -178,18 +178,18 @@ class Index:
                 source=source,
                 ref=ref,
             )
-            # An overview that an older version has indexed has its own id.
+            # An overview that an older version indexed has its chunk's own id.
             for rowid in {int(id), _words_id(int(id), kind)}
         ]
-        # Rows come first, words after: FTS5 flushes its pending words whenever another table is written, a segment for
-        # each chunk. With this order a first index takes 40 % less CPU, and new mail under load 30 % less per call.
+        # Rows first, then words: FTS5 flushes its pending words whenever another table is written, one segment for each
+        # chunk. With this order a first index takes 40 % less CPU, and new mail under load 30 % less per call.
         added = [
             (id, chunk)
             for ref, own in chunks.items()
             for ordinal, chunk in enumerate(own)
             if (id := self._add_chunk(root, source, ref, ordinal, chunk)) is not None
         ]
-        # Only PostgreSQL deletes the words with their chunk: a virtual table has no foreign keys.
+        # Only PostgreSQL deletes words together with their chunk: a virtual table has no foreign keys.
         if self._connection.engine == "sqlite":
             for id in removed:
                 self._connection.execute("DELETE FROM chunk_words WHERE rowid = :id", id=id)
@@ -204,13 +204,13 @@ class Index:
                     name=symbol,
                     chunk=id,
                 )
-        # In the order of rowids: FTS5 also flushes them when a rowid is smaller than the one before. With overviews between
-        # the chunks it wrote two segments for each file, and merging them took 7 ms per file at 20,000 files.
+        # In the order of rowids: FTS5 also flushes when a rowid is smaller than the previous one. With overviews
+        # between the chunks it wrote two segments for each file, and merging them took 7 ms per file at 20,000 files.
         for id, chunk in sorted(added, key=lambda each: _words_id(each[0], each[1].kind)):
             self._add_words(id, chunk)
 
     def _add_chunk(self, root: str, source: str, ref: str, ordinal: int, chunk: IndexedChunk) -> int | None:
-        """Add a chunk and return its id, or None when another process has added the same one."""
+        """Add a chunk and return its id, or None if another process has added the same one."""
         row = self._connection.fetch_one(
             """
             INSERT INTO chunk (
@@ -266,8 +266,8 @@ class Index:
 
 
 def _words_id(id: int, kind: str) -> int:
-    """Return the rowid of a chunk's words on SQLite. Overviews of files have negative ones.
+    """Return the rowid of a chunk's words on SQLite. It is negative for overviews of files.
 
-    FTS5 reads a range of rowids alone, so that files and chunks are searched apart, each at the cost of its own rows.
+    FTS5 can read a range of rowids, so files and chunks are searched separately, each at the cost of its own rows.
     """
     return -id if kind == OVERVIEW else id

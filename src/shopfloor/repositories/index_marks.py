@@ -1,7 +1,7 @@
-"""Marks: which documents changed and are to be indexed.
+"""Marks: documents that changed and must be indexed.
 
 A repository that writes a searchable document marks it in the same transaction. The index takes marks, indexes their
-documents and commits both at once.
+documents and commits both together.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from shopfloor.store.protocol import Connection
 
 def mark_changed(connection: Connection, workspace: int, source: str, ref: object) -> None:
     """Mark a document as changed."""
-    # Only ever added, and without a unique key: on PostgreSQL, writers of one row would wait for each other and for
-    # the index.
+    # Append-only, without a unique key: on PostgreSQL, writers of one row would wait for each other and for the index.
     connection.send(
         "INSERT INTO index_mark (workspace, source, ref) VALUES (:workspace, :source, :ref)",
         workspace=workspace,
@@ -33,7 +32,7 @@ class IndexMarks(Repository):
         return row is not None
 
     def take(self, limit: int) -> dict[str, list[str]]:
-        """Delete the oldest marks and return their refs by source; a ref is there once for each of its marks."""
+        """Delete the oldest marks and return their refs by source, one per mark, so a ref may be repeated."""
         rows = self._connection.fetch_all(
             """
             DELETE FROM index_mark

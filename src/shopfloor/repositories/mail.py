@@ -1,4 +1,4 @@
-"""Mail, and its state at each recipient."""
+"""Mail, and its state for each recipient."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Mails(Repository):
     """The mail of a workspace."""
 
     def list_expired(self, after: int, before: int, limit: int) -> tuple[list[int], list[dict[str, Any]]]:
-        """Return the ids of old mails above `after`, and in full those that every recipient has dealt with."""
+        """Return the ids of old mails above `after`, and the full rows of those that every recipient has dealt with."""
         rows = self._connection.fetch_all(
             f"""
             SELECT id, sender, subject, body, coalesce(thread, id), in_reply_to, created_at, NOT EXISTS (
@@ -62,11 +62,11 @@ class Mails(Repository):
         return [row[0] for row in old], list(expired.values())
 
     def _receipts_by_mail(self) -> str:
-        # Without statistics SQLite takes the workspace for selective, and reads all receipts for one mail.
+        # Without statistics SQLite considers the workspace selective, and reads all receipts for one mail.
         return "receipt INDEXED BY receipt_mail" if self._connection.engine == "sqlite" else "receipt"
 
     def purge(self, mails: Sequence[int]) -> None:
-        """Delete mails with their receipts and questions, and take them out of the index."""
+        """Delete mails with their receipts and questions, and remove them from the index."""
         for mail in mails:
             for statement in (
                 f"DELETE FROM {self._receipts_by_mail()} WHERE workspace = :workspace AND mail = :mail",
@@ -220,8 +220,8 @@ class Mails(Repository):
 
     def list_receipts(self, mail: int, limit: int) -> list[tuple[Participant, int | None, int | None, int | None]]:
         """Return the recipients of a mail, and when each received, read and acted on it."""
-        # Named, because SQLite without statistics reads the whole primary key, which has the order of recipients:
-        # 1.2 s for one page of sent mail at 150,000 receipts.
+        # Named, because without statistics SQLite scans the whole primary key, which is ordered by recipient: 1.2 s for
+        # one page of sent mail at 150,000 receipts.
         source = "receipt INDEXED BY receipt_mail" if self._connection.engine == "sqlite" else "receipt"
         rows = self._connection.fetch_all(
             f"""
@@ -251,7 +251,7 @@ class Mails(Repository):
         return [_mail(row) for row in rows]
 
     def find_many(self, ids: Sequence[int]) -> list[Mail]:
-        """Return those of these mails that exist, regardless of their owner: for the index only."""
+        """Return the mails with these ids that exist, regardless of their owner: for the index only."""
         if not ids:
             return []
         rows = self._connection.fetch_all(
@@ -265,7 +265,7 @@ class Mails(Repository):
         return [_mail(row) for row in rows]
 
     def find_visible(self, reader: str, ids: Sequence[int]) -> list[Mail]:
-        """Return those of these mails that the reader received or sent."""
+        """Return the mails with these ids that the reader received or sent."""
         if not ids:
             return []
         rows = self._connection.fetch_all(
@@ -378,7 +378,7 @@ class Mails(Repository):
         return [row[0] for row in rows]
 
     def list_undelivered_mail(self, owner: Participant, since: int | None, limit: int) -> list[Mail]:
-        """Return mail, in full, that was not delivered to its recipient or was since `since`, oldest first."""
+        """Return the full mails that are undelivered, or were delivered since `since`, oldest first."""
         rows = self._connection.fetch_all(
             f"""
             WITH wanted (mail) AS MATERIALIZED (SELECT mail FROM receipt WHERE workspace = :workspace
@@ -400,8 +400,8 @@ class Mails(Repository):
         """Record that the mail reached the recipient's context."""
         if not mails:
             return
-        # Few sizes, so that PostgreSQL prepares few statements. One for each mail took a tenth of a `mail send` to an
-        # agent that itself sends.
+        # Few sizes, so that PostgreSQL prepares few statements. One statement per mail took a tenth of a `mail send` to
+        # an agent that also sends.
         size = next((size for size in _MARKED_AT_ONCE if size >= len(mails)), len(mails))
         marked = {f"mail{number}": mail for number, mail in enumerate([*mails, *[mails[-1]] * (size - len(mails))])}
         self._connection.send(
@@ -417,7 +417,7 @@ class Mails(Repository):
         )
 
     def mark_read(self, owner: Participant, mail: int, now: int) -> None:
-        """Record that the recipient has read it, the first time only. A person's mail waits until it is dealt with."""
+        """Record when the recipient first read it. A person's mail waits until it is dealt with."""
         first = self._connection.execute(
             """
             UPDATE receipt SET read_at = :now, delivered_at = coalesce(delivered_at, :now), unread = 0,
@@ -449,7 +449,7 @@ class Mails(Repository):
         self._notify_inbox(owner)
 
     def mark_open(self, owner: Participant, mail: int) -> bool:
-        """Put a mail that was acted on back into the inbox; return False when it was not acted on."""
+        """Put a mail that was acted on back into the inbox; return False if it was not acted on."""
         changed = self._connection.execute(
             """
             UPDATE receipt SET acted_at = NULL, waiting = 1
@@ -519,7 +519,7 @@ class Mails(Repository):
         """Return the questions that these mails ask, by mail."""
         if not mails:
             return {}
-        # The ids are part of the text of the statement, so nothing but an int may get there.
+        # The ids become part of the statement, so only integers may.
         rows = self._connection.fetch_all(
             f"""
             SELECT {_QUESTION} FROM question
@@ -549,7 +549,7 @@ class Mails(Repository):
         return answered == 1
 
     def _count(self, owner: Participant, by: int) -> None:
-        # A row for each concurrent writer: with one for all, every mail to a busy inbox would abort another.
+        # One row per concurrent writer: with a single row, every mail to a busy inbox would abort another.
         self._connection.send(
             """
             INSERT INTO inbox (workspace, owner, slot, unread)

@@ -52,7 +52,7 @@ class Notes(Repository):
         return [Note(*row) for row in rows]
 
     def find_many(self, numbers: Sequence[int]) -> list[Note]:
-        """Return those of these notes that exist, by number."""
+        """Return the notes with these numbers that exist, by number."""
         if not numbers:
             return []
         rows = self._connection.fetch_all(

@@ -70,8 +70,8 @@ class Outbox(Repository):
     def lease_due(self, subscribers: Sequence[str], limit: int, until: int, now: int, max_tries: int) -> list[Delivery]:
         """Lease due deliveries of these subscribers until `until` and return them.
 
-        An attempt that ended with its process was counted, and has no outcome: after `max_tries` of them a delivery
-        becomes a dead letter. One that was attempted before is leased alone, so that no other is counted with it.
+        An attempt whose process died counts, and has no outcome: after `max_tries` such attempts a delivery becomes a
+        dead letter. A delivery that was attempted before is leased alone, so that a crash counts against no other.
         """
         due = self._list_due(subscribers, limit, now)
         for event, subscriber, tries in due:
@@ -119,7 +119,7 @@ class Outbox(Repository):
         return [(event, subscriber, tries) for event, subscriber, tries in rows]
 
     def _begin_attempts(self, due: Sequence[tuple[int, str]], until: int, now: int) -> list[Delivery]:
-        # The attempt is counted when it starts, so that one whose process dies counts too.
+        # Counted when the attempt starts, so that one whose process dies counts too.
         for event, subscriber in due:
             self._connection.execute(
                 """
@@ -133,7 +133,7 @@ class Outbox(Repository):
             )
         begun = [delivery for event, subscriber in due if (delivery := self.find_delivery(event, subscriber))]
         for delivery in begun:
-            # One row that was damaged must not keep all later events from their subscribers.
+            # One damaged row must not keep later events from their subscribers.
             if delivery.event.data is UNREADABLE:
                 self.postpone(delivery.event.id, delivery.subscriber, "The event cannot be read", now, now)
         return [delivery for delivery in begun if delivery.event.data is not UNREADABLE]
@@ -174,7 +174,7 @@ class Outbox(Repository):
         return struck == 1
 
     def postpone(self, event: int, subscriber: str, error: str, due_at: int, dead_at: int | None) -> None:
-        """Schedule the next attempt or, with `dead_at`, make it a dead letter."""
+        """Schedule the next attempt or, with `dead_at`, make the delivery a dead letter."""
         self._connection.notify_on_commit(*(["outbox:dead"] if dead_at else []))
         self._connection.execute(
             """
@@ -190,7 +190,7 @@ class Outbox(Repository):
         )
 
     def make_due(self, pauses: Sequence[int], now: int, limit: int) -> int:
-        """Make deliveries due that wait longer than `pauses[tries]` after their last attempt, and return how many."""
+        """Make deliveries due now that would wait longer than `pauses[tries]`, and return how many."""
         latest = {f"latest{tries}": now + pause for tries, pause in enumerate(pauses)}
         return self._connection.execute(
             f"""
@@ -211,7 +211,7 @@ class Outbox(Repository):
         )
 
     def give_up_orphans(self, known: Sequence[str], before: int, now: int, limit: int) -> int:
-        """Make dead letters of deliveries, due before `before`, to unknown subscribers, and return how many."""
+        """Make deliveries to unknown subscribers that were due before `before` dead letters, and return how many."""
         names = _name_parameters(known)
         return self._connection.execute(
             f"""
@@ -333,7 +333,7 @@ class Outbox(Repository):
         return caused
 
     def list_topics_since(self, id: int, limit: int) -> tuple[int, frozenset[str] | None]:
-        """Return the newest event's id and the topics of those after `id`, or None for more than `limit`."""
+        """Return the newest event's id and the topics of events after `id`; None for more than `limit` of them."""
         rows = self._connection.fetch_all(
             """
             SELECT id, topics FROM event
@@ -358,9 +358,9 @@ class Outbox(Repository):
 
     def purge(self, before: int, limit: int, after: int = 0) -> tuple[int, int]:
         """Examine the next `limit` events after the id `after`, and delete those that are delivered and older than
-        `before`. Return how many older ones were examined, and the id after which the next call continues.
+        `before`. Return the number of older events examined, and the id after which the next call continues.
         """
-        # One row first: mostly the oldest event is not old, and then 1,000 rows would be read for nothing.
+        # Check one row first: the oldest event is rarely old, and reading 1,000 rows would be wasted.
         oldest = self._list_old(before, 1, after) and self._list_old(before, limit, after)
         if not oldest:
             return 0, after
@@ -386,14 +386,14 @@ class Outbox(Repository):
             """,
             **span,
         )
-        # Events with a dead letter stay, and later rounds skip them. Only those before the first deleted one:
+        # Events with a dead letter stay, and later rounds skip them. Skip only those before the first deleted event:
         # the deletion may still be rolled back.
         undelivered = {event for (event,) in rows}
         kept = list(itertools.takewhile(undelivered.__contains__, oldest))
         return len(oldest), kept[-1] if kept else after
 
     def _list_old(self, before: int, limit: int, after: int) -> list[int]:
-        """Return those of the next `limit` events that are older than `before`."""
+        """Return which of the next `limit` events are older than `before`."""
         rows = self._connection.fetch_all(
             """
             SELECT id, created_at FROM event

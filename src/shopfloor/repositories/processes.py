@@ -9,7 +9,7 @@ from shopfloor.repositories.repository import Repository
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that serves this workspace or calls in it."""
+    """A process that serves this workspace or makes calls in it."""
 
     id: int
     kind: str
@@ -19,21 +19,21 @@ class Process:
     started_at: int
     heartbeat_at: int
     namespace: str | None
-    """Where the pid means something; see gateways/process_tree.py."""
+    """The namespace in which the pid is valid; see gateways/process_tree.py."""
     start_ticks: int | None
 
 
 class Registration:
-    """The number of this process among those of its workspace, or None while it has none.
+    """The number of this process in its workspace, or None while it is not registered.
 
-    The housekeeper sets it, and again when others reaped this process as dead. Everything else only reads it.
+    The housekeeper sets it, and sets it again if others reaped this process as dead. Everything else only reads it.
     """
 
     def __init__(self) -> None:
         self.number: int | None = None
 
     def set(self, number: int | None) -> None:
-        """Take the number of a new row, or None once the row is removed."""
+        """Set the number of a new row, or None once the row is removed."""
         self.number = number
 
 

@@ -55,7 +55,7 @@ class Reviews(Repository):
         return None if row is None else _review(row)
 
     def list_rejected(self, owner: str, since: int, limit: int) -> list[Review]:
-        """Return those of an owner's latest reviews that rejected its work after a moment, oldest first."""
+        """Return which of an owner's latest reviews rejected its work after `since`, oldest first."""
         rows = self._connection.fetch_all(
             f"""
             SELECT {_REVIEW} FROM (

@@ -1,4 +1,4 @@
-"""Messages of people to runs."""
+"""Messages from people to runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RunMessages(Repository):
         )
 
     def list_undelivered(self, run: str, since: int, limit: int) -> list[Message]:
-        """Return messages that no prompt of an iteration before `since` included, oldest first."""
+        """Return messages that were in no prompt before iteration `since`, oldest first."""
         rows = self._connection.fetch_all(
             """
             SELECT number, sender, body, created_at FROM run_message

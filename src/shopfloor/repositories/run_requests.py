@@ -1,4 +1,4 @@
-"""What runs ask people."""
+"""Questions that runs ask people."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class RunRequests(Repository):
         return [_request(row) for row in rows]
 
     def has_answer(self, run: Run, about: str, answer: str) -> bool:
-        """Return whether a question about the same was answered so, of the run or of another run of its crew."""
+        """Return whether a question about `about`, of the run or another run of its crew, got this answer."""
         row = self._connection.fetch_one(
             """
             SELECT 1 FROM run_request
@@ -123,7 +123,7 @@ class RunRequests(Repository):
         return row is not None
 
     def set_answer(self, number: int, answer: str, by: str, now: int) -> bool:
-        """Store the answer; return False when the question has one."""
+        """Store the answer; return False if the question already has one."""
         answered = self._connection.execute(
             """
             UPDATE run_request SET answer = :answer, answered_by = :by, answered_at = :now

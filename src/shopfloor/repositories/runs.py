@@ -38,7 +38,7 @@ class Runs(Repository):
         worker: str | None = None,
         task: int | None = None,
     ) -> bool:
-        """Add a run; return False when the name is taken."""
+        """Add a run; return False if the name is taken."""
         added = self._connection.execute(
             """
             INSERT INTO run (workspace, name, state, wanted, spec, project, options, iteration, crew, worker, task,
@@ -98,7 +98,7 @@ class Runs(Repository):
         return _run(row)
 
     def find_latest(self) -> Run | None:
-        """Return the run that was created last, or None."""
+        """Return the newest run, or None."""
         runs = self.list_page(1)
         return runs[0] if runs else None
 
@@ -132,7 +132,7 @@ class Runs(Repository):
 
     def list_without_crews(self, limit: int, before: int | None = None) -> list[Run]:
         """Return runs that belong to no crew, the latest first."""
-        # A statement of its own: with a parameter for the condition, its index would not be used.
+        # A separate statement: with a parameter for the condition, its index would not be used.
         rows = self._connection.fetch_all(
             f"""
             SELECT {_RUN} FROM run
@@ -146,7 +146,7 @@ class Runs(Repository):
         return [_run(row) for row in rows]
 
     def open_iteration(self, run: str, number: int, now: int) -> Iteration:
-        """Begin an iteration, or begin it again, and return it."""
+        """Start or restart an iteration, and return it."""
         row = self._connection.fetch_one(
             f"""
             INSERT INTO run_iteration (workspace, run, number, attempts, started_at)
@@ -201,7 +201,7 @@ class Runs(Repository):
         return [Iteration(*row) for row in rows]
 
     def find_dirty_files(self, run: str) -> str | None:
-        """Return the files that were changed before the latest iteration without a commit, as JSON, or None."""
+        """Return the files with uncommitted changes from before the latest iteration, as JSON, or None."""
         row = self._connection.fetch_one(
             """
             SELECT dirty_before FROM run_iteration
@@ -214,7 +214,7 @@ class Runs(Repository):
         return None if row is None else str(row[0])
 
     def set_dirty_files(self, run: str, number: int, files: str) -> None:
-        """Store the files that were changed before an iteration, as JSON."""
+        """Store the files with uncommitted changes from before an iteration, as JSON."""
         self._connection.execute(
             """
             UPDATE run_iteration SET dirty_before = :files
@@ -227,7 +227,7 @@ class Runs(Repository):
         )
 
     def clear_dirty_files(self, run: str) -> None:
-        """Forget the files that were changed before iterations, once the changes are committed."""
+        """Clear the files with changes from before iterations, once the changes are committed."""
         self._connection.execute(
             """
             UPDATE run_iteration SET dirty_before = NULL

@@ -1,4 +1,4 @@
-"""The seals of the log, and the rows that they cover."""
+"""The seals of the log and the rows that they cover."""
 
 from __future__ import annotations
 

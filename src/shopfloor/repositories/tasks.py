@@ -1,4 +1,4 @@
-"""Tasks of one kind of board, or of one board. No statement reads or writes outside that scope."""
+"""Tasks of one board, or of all boards of a kind. No statement reads or writes outside that scope."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHANGEABLE = frozenset(
     }
 )  # fmt: skip
 _SEARCHED = frozenset({"title", "description", "deleted_at"})
-"""The columns whose change a search can notice."""
+"""Columns that the search index covers."""
 _SEEN_BY_ALL = (
     "EXISTS (SELECT 1 FROM task WHERE task.workspace = comment.workspace AND task.number = comment.task"
     " AND task.kind <> 'list')"
@@ -31,14 +31,14 @@ _SEEN_BY_ALL = (
 
 
 class Tasks:
-    """The tasks of a kind of board; with `board`, those of one board only."""
+    """The tasks of all boards of a kind; with `board`, those of that board only."""
 
     def __init__(self, connection: Connection, workspace: int, kind: BoardKind, board: str | None = None) -> None:
         self._connection = connection
         self._kind = kind
         self._board = board
-        # One of two fragments, and not `(:board IS NULL OR board = :board)`: the indexes of boards begin with the
-        # board, and SQLite, which plans a statement without its values, would use none of them.
+        # Two fragments instead of `(:board IS NULL OR board = :board)`: the indexes start with the board, and SQLite,
+        # which plans a statement without its values, would use none of them.
         self._scope = "workspace = :workspace AND kind = :kind" + ("" if board is None else " AND board = :board")
         self._bound: dict[str, Any] = {"workspace": workspace, "kind": kind.value}
         if board is not None:
@@ -72,7 +72,7 @@ class Tasks:
         return _task(row)
 
     def get(self, number: int, *, deleted: bool = False) -> Task:
-        """Return the task, a deleted one only with `deleted`, or raise TaskNotFound."""
+        """Return the task, or raise TaskNotFound; a deleted task is found only with `deleted`."""
         row = self._connection.fetch_one(
             f"SELECT {_COLUMNS} FROM task WHERE {self._scope} AND number = :number"
             + ("" if deleted else " AND deleted_at IS NULL"),
@@ -219,7 +219,7 @@ class Tasks:
         return [_task(row) for row in rows]
 
     def purge_deleted(self, before: int, limit: int) -> int:
-        """Delete permanently what was marked deleted before `before`, and return how many tasks."""
+        """Permanently delete tasks that were marked deleted before `before`, and return how many."""
         rows = self._connection.fetch_all(
             f"""
             SELECT number FROM task
@@ -235,7 +235,7 @@ class Tasks:
         return len(rows)
 
     def _purge(self, number: int) -> None:
-        """Delete a task permanently, with its comments and dependencies."""
+        """Permanently delete a task, with its comments and dependencies."""
         bound = {"workspace": self._bound["workspace"], "number": number}
         comments = self._connection.fetch_all(
             "DELETE FROM comment WHERE workspace = :workspace AND task = :number RETURNING id", **bound
@@ -247,10 +247,10 @@ class Tasks:
         self._connection.execute("DELETE FROM task WHERE workspace = :workspace AND number = :number", **bound)
 
     def delete_all(self, limit: int) -> int:
-        """Delete the tasks of the board permanently, up to the limit, and return how many."""
+        """Permanently delete the tasks of the board, up to the limit, and return how many."""
         assert self._board is not None
         count = 0
-        # Two statements, because each of the two has an index.
+        # Two statements, because each condition has its own index.
         for which in ("deleted_at IS NULL", "deleted_at IS NOT NULL"):
             count += self._connection.execute(
                 f"""
@@ -327,13 +327,13 @@ class Tasks:
             **self._bound,
             **names,
         )
-        # Sorted here: for ORDER BY blocker, SQLite reads all dependencies through their index by blocker.
+        # Sorted here: for ORDER BY blocker, SQLite would scan all dependencies through their index by blocker.
         for number, blocker in sorted(rows):
             blockers[number].append(blocker)
         return blockers
 
     def list_unfinished_blockers(self, number: int) -> list[Task]:
-        """Return the tasks that block this one. A deleted one does not."""
+        """Return the tasks that block this one. A deleted task does not block."""
         return [task for task in self.find_many(self.list_blockers(number)) if task.is_blocking]
 
     def depends_on(self, number: int, target: int) -> bool:
@@ -355,8 +355,8 @@ class Tasks:
 
     def lock_graph(self) -> None:
         """Lock the workspace's dependencies until the transaction ends."""
-        # A cycle spans several rows: two transactions that each add one half of it would see no conflict. A common row
-        # makes them one.
+        # A cycle spans several rows: two transactions that each add half of it would not conflict. Updating a common
+        # row makes them conflict.
         self._connection.execute(
             """
             INSERT INTO task_graph (workspace, version)
@@ -423,9 +423,9 @@ class Tasks:
         )
 
     def release_dependents(self, blocker: int, by: int = -1) -> None:
-        """Add `by` to the open blockers of the tasks behind this one.
+        """Add `by` to the open blockers of the tasks that depend on this one.
 
-        It is -1 when the task completes or is deleted, and +1 when it reopens or is restored.
+        `by` is -1 when the task completes or is deleted, and +1 when it reopens or is restored.
         """
         self._connection.execute(
             f"""
@@ -461,7 +461,7 @@ class Tasks:
         return [_task(row) for row in rows]
 
     def list_held_by_silent(self, before: int, limit: int) -> list[Task]:
-        """Return tasks that were assigned before `before` to agents silent since then."""
+        """Return tasks assigned before `before` to agents that have been silent since then."""
         rows = self._connection.fetch_all(
             f"""
             SELECT {_COLUMNS} FROM task
@@ -488,7 +488,7 @@ class Tasks:
         return None
 
     def find_many(self, numbers: Sequence[int]) -> list[Task]:
-        """Return those of these tasks that exist."""
+        """Return the tasks with these numbers that exist."""
         if not numbers:
             return []
         rows = self._connection.fetch_all(
@@ -535,7 +535,7 @@ class Tasks:
             mark_changed(self._connection, self._bound["workspace"], source, ref)
 
     def list_comments(self, number: int, limit: int) -> list[Comment]:
-        """Return the newest comments on a task, in the order they were written."""
+        """Return the newest comments on a task, oldest first."""
         rows = self._connection.fetch_all(
             f"""
             SELECT id, author, body, created_at FROM comment
@@ -550,10 +550,10 @@ class Tasks:
 
 
 class Comments(Repository):
-    """The comments on tasks that all principals may see: not those of a user's own list."""
+    """The comments on tasks that all principals may see, excluding users' own lists."""
 
     def find_many(self, ids: Sequence[int]) -> list[tuple[int, Comment]]:
-        """Return those of these comments that exist, each with the number of its task."""
+        """Return the comments with these ids that exist, each with the number of its task."""
         if not ids:
             return []
         rows = self._connection.fetch_all(

@@ -1,4 +1,4 @@
-"""Credentials: only what is needed to check and to revoke them."""
+"""Credentials: only what is needed to check and revoke them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Tokens(Repository):
 
     def redeem(self, id: str, now: int) -> bool:
         """Redeem a sign-in link. Return False if it is used, expired or unknown."""
-        # One statement checks and takes the link, so that two visitors with the same link cannot both sign in.
+        # One statement checks and redeems the link, so that two visitors with the same link cannot both sign in.
         taken = self._connection.execute(
             """
             UPDATE token SET revoked_at = :now

@@ -18,7 +18,7 @@ class Transcripts(Repository):
     """The transcripts of all runs and agents of a workspace."""
 
     def list_expired(self, before: int, limit: int) -> list[dict[str, Any]]:
-        """Return the oldest entries begun before a time, in full."""
+        """Return the oldest full entries created before a time."""
         names = ("owner", *(name.strip() for name in _ENTRY.split(",")))
         rows = self._connection.fetch_all(
             f"""
@@ -51,7 +51,7 @@ class Transcripts(Repository):
         return 1 if row is None or row[0] is None else int(row[0]) + 1
 
     def latest_revision(self, owner: str) -> int:
-        """Return the revision of the entry that changed last; 0 when there is none."""
+        """Return the revision of the last changed entry, or 0."""
         row = self._connection.fetch_one(
             "SELECT max(revision) FROM transcript WHERE workspace = :workspace AND owner = :owner",
             workspace=self._workspace,
@@ -60,7 +60,7 @@ class Transcripts(Repository):
         return 0 if row is None or row[0] is None else int(row[0])
 
     def put(self, owner: str, session: str, iteration: int, entry: NewEntry, revision: int, now: int) -> None:
-        """Add an entry, or replace the one of its number."""
+        """Add an entry, or replace the one with its number."""
         self._connection.execute(
             """
             INSERT INTO transcript (
@@ -91,7 +91,7 @@ class Transcripts(Repository):
         )
 
     def list_page(self, owner: str, limit: int, before: int | None = None, iteration: int | None = None) -> list[Entry]:
-        """Return entries of a transcript, or of one iteration, the last one first."""
+        """Return entries of a transcript, or of one iteration, last first."""
         where = "" if iteration is None else " AND iteration = :iteration"
         rows = self._connection.fetch_all(
             f"""
@@ -125,7 +125,7 @@ class Transcripts(Repository):
     def search(
         self, owner: str, text: str, first: int, before: int, limit: int, iteration: int | None = None
     ) -> list[Entry]:
-        """Return the entries from `first` to `before` that contain the text, in any case, the last one first."""
+        """Return the entries from `first` to `before` that contain the text, ignoring case, last first."""
         where = "" if iteration is None else " AND iteration = :iteration"
         escaped = re.sub(r"([\\%_])", r"\\\1", text.lower())
         rows = self._connection.fetch_all(

@@ -62,7 +62,7 @@ class _Lazy(Generic[R]):
         self._name = name
 
     def __get__(self, uow: UnitOfWork, _: type) -> R:
-        # Stored under the same name, so the next access finds it without coming here.
+        # Stored under the same name, so the next access bypasses this descriptor.
         repository = uow.__dict__[self._name] = self._create(uow._connection, uow.workspace)
         return repository
 
@@ -120,7 +120,7 @@ class UnitOfWork:
         self.events.append(event)
 
     def notify(self, *topics: str) -> None:
-        """Notify what waits for these topics once the transaction is durable, without an event."""
+        """Notify waiters on these topics once the transaction is durable, without an event."""
         self._connection.notify_on_commit(*topics)
 
     @property
@@ -128,15 +128,15 @@ class UnitOfWork:
         return self._database.gateways
 
     def on_finish(self, action: Callable[[UnitOfWork], None]) -> None:
-        """Run a small action once the response is known: in this commit, or in a later one that a kill may lose.
+        """Run a small action once the response is known: in this commit, or in a later one that a crash may lose.
 
-        It may run twice after a failover, so it must not change anything the second time.
+        It may run twice after a failover, so it must be idempotent.
         """
         self.deferred.append(action)
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Open a part of the transaction that is rolled back alone, with its events, when an exception leaves it."""
+        """Open a block that is rolled back alone, with its events, if an exception leaves it."""
         deferred, events = len(self.deferred), len(self.events)
         try:
             with self._connection.savepoint():
@@ -208,7 +208,7 @@ class Database:
         def attempt(connection: Connection) -> T:
             nonlocal events
             uow = UnitOfWork(self, connection, actor, self.clock(), reference)
-            # Those of the last attempt: an earlier one was rolled back, and its events never happened.
+            # Those of the last attempt: earlier attempts were rolled back, and their events never happened.
             events = uow.events
             return fn(uow)
 
@@ -231,7 +231,7 @@ class Database:
     ) -> None:
         """Queue `fn` for one of the next commits without waiting for it.
 
-        With `may_repeat`, it runs again whenever the outcome of its commit is unknown: running it twice changes nothing.
+        With `may_repeat`, it runs again if the outcome of its commit is unknown, so it must be idempotent.
         """
         self.store.later(
             lambda connection: fn(UnitOfWork(self, connection, actor, self.clock(), reference)),

@@ -7,7 +7,7 @@ from shopfloor.repositories.repository import Repository
 
 
 class Usage(Repository):
-    """What the agents of a workspace have used."""
+    """Usage of the agents of a workspace."""
 
     def add(self, kind: UsageKind, name: str, day: int, tokens: int, cost: int) -> None:
         """Add tokens and cost to a day."""

@@ -87,7 +87,7 @@ class Users(Repository):
         return [row[0] for row in rows]
 
     def mark_purged(self, name: str) -> None:
-        """Mark a removed user as purged. The name stays, so that no issuer's token restores the user."""
+        """Mark a removed user as purged. The name is kept, so that no issuer's token restores the user."""
         self._connection.execute(
             """
             UPDATE person SET removed_at = 0
@@ -109,7 +109,7 @@ class Users(Repository):
         )
 
     def find_password_hash(self, name: str) -> str | None:
-        """Return the hash of the user's password, or None for a user without one, removed or unknown."""
+        """Return the hash of the user's password, or None if there is none or the user is removed or unknown."""
         row = self._connection.fetch_one(
             """
             SELECT password_hash FROM person

@@ -48,7 +48,7 @@ class Workspaces:
         self._connection.execute("UPDATE workspace SET name = name WHERE id = :id", id=workspace)
 
     def record_heartbeat(self, workspace: int, now: int, latest: int) -> None:
-        """Record that a server is up. If the last heartbeat was before `latest`, it is up only since `now`."""
+        """Record that a server is up. If the last heartbeat was before `latest`, uptime starts at `now`."""
         self._connection.execute(
             """
             UPDATE workspace
@@ -61,7 +61,7 @@ class Workspaces:
         )
 
     def find_up_since(self, workspace: int, latest: int) -> int | None:
-        """Return since when a server has been up, or None if the last heartbeat was before `latest`."""
+        """Return the start of the server's uptime, or None if the last heartbeat was before `latest`."""
         row = self._connection.fetch_one(
             """
             SELECT up_since FROM workspace
@@ -73,7 +73,7 @@ class Workspaces:
         return None if row is None else int(row[0])
 
     def replace_secret(self, workspace: int, name: str, fresh: bytes, now: int) -> None:
-        """Store another secret under that name."""
+        """Replace the secret of that name."""
         self._connection.execute(
             """
             UPDATE secret SET value = :value, created_at = :now
@@ -86,7 +86,7 @@ class Workspaces:
         )
 
     def get_secret(self, workspace: int, name: str) -> bytes:
-        """Return the workspace's secret of that name, which the first start has stored."""
+        """Return the workspace's secret of that name, which the first start stored."""
         row = self._connection.fetch_one(
             """
             SELECT value FROM secret
@@ -100,7 +100,7 @@ class Workspaces:
 
     def ensure_secret(self, workspace: int, name: str, fresh: bytes, now: int) -> bytes:
         """Return the workspace's secret of that name, storing `fresh` if there is none."""
-        # Read back after the insert: of two replicas that start at once, both use the one that was stored.
+        # Read back after the insert, so that two replicas that start at once both use the stored secret.
         self._connection.execute(
             """
             INSERT INTO secret (workspace, name, value, created_at)
