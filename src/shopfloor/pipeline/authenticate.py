@@ -22,7 +22,7 @@ _NEEDED = "A credential is needed: Authorization: Bearer TOKEN"
 MAX_LOGGED_PER_MINUTE = 60
 CACHE_SIZE = 10_000
 CACHE_SECONDS = 0.5
-"""The bound of a revocation that this process could not be notified of; see store/credential_version.py."""
+"""How long a revocation can go unnoticed if its notification is lost; see store/credential_version.py."""
 
 T = TypeVar("T")
 
@@ -38,12 +38,12 @@ class _CachedPrincipal(NamedTuple):
 def authenticate(
     next: Callable[[AuthenticatedRequest], Any], identity: Identity
 ) -> Callable[[Request, CallRecord, Waiting | None], Any]:
-    """Find the principal behind the credential. What the caller claims to be is judged by authorize, after the log."""
+    """Find the principal behind the credential. The authorize step checks the claimed name, inside `record`."""
 
     def step(request: Request, record: CallRecord, resumed: Waiting | None) -> Any:
         credential = request.credential
         if resumed is not None and credential.token is not None:
-            credential = Credential(token=credential.token)  # it may have been revoked while the call waited
+            credential = Credential(token=credential.token)  # may have been revoked while the call waited
         actor = record.actor = identity.authenticate(credential)
         return next(AuthenticatedRequest(request, record, actor, resumed))
 
@@ -65,7 +65,7 @@ class FailedAuthentications:
         """Count a rejection. The secret of the token is neither logged nor kept."""
         reason = str(error.facts.get("rule", "missing" if credential.token is None else "not_accepted"))
         self._count(reason)
-        # A page that is opened before the sign-in has no credential either, and is not an attempt.
+        # A page opened before sign-in has no credential, and is not an attempt.
         if credential.token is None:
             return
         parsed = parse_opaque_token(credential.token)
@@ -92,7 +92,7 @@ class FailedAuthentications:
             )
 
     def _is_first(self, subject: str) -> bool:
-        """Return whether the subject is new in this minute. Guessers make up ids: rows per minute are limited."""
+        """Return whether the subject is new in this minute. Attackers make up ids, so rows per minute are limited."""
         with self._lock:
             minute = self._elapsed() // MINUTE
             if minute != self._minute:
@@ -106,10 +106,10 @@ class FailedAuthentications:
 class Identity:
     """Turns credentials into principals.
 
-    Cryptography is done once per token. The principal of a token is cached while the store's credential version stays
-    the same, for at most CACHE_SECONDS, and not beyond the token's own expiry. That is the only rule: a revocation
-    changes the version before the caller who revoked is answered, so it counts at once in this process, at once in
-    every process on one SQLite file, and on other replicas of PostgreSQL with the notification or after CACHE_SECONDS.
+    Cryptography is done once per token. The principal of a token is cached while the store's credential version is
+    unchanged, for at most CACHE_SECONDS, and not beyond the token's own expiry. A revocation changes the version before
+    its caller is answered, so it takes effect at once in this process and in every process on the same SQLite file, and
+    on other PostgreSQL replicas with the notification or after CACHE_SECONDS.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Identity:
         self._closed = always_closed
         self._only = only
         self.accepted_tokens = 0
-        """How many requests came with a valid token. The runner sees by it whether its agent has found its tools."""
+        """Number of requests with a valid token. It shows the runner whether its agent has connected to its tools."""
         self._failures = failures
         self._lock = threading.Lock()
         self._key_version: int | None = None
@@ -147,10 +147,11 @@ class Identity:
         if credential.token is not None:
             found = self._find_cached(credential.token) or self._authenticate_token(credential.token)
             principal = found.principal
-            # The server of a run accepts the tokens of the run and its reviewer alone, although it shares the database.
+            # The server of a run accepts only the tokens of the run and its reviewer, although it shares the database.
             if self._only is not None and principal not in (self._only, Principal(Kind.REVIEWER, self._only.key)):
                 raise Unauthenticated(f"Only {self._only.key} is served here")
-            # It ends with its driver, whose server is the only place for it. Elsewhere it would outlive a killed one.
+            # Such a token is valid only at its driver's server, and ends with it. Elsewhere it would outlive a killed
+            # driver.
             if self._only is None and found.token_kind in (Kind.RUN, Kind.REVIEWER):
                 raise Unauthenticated("The token of a run is accepted only by the server of that run")
             self.accepted_tokens += 1
@@ -160,7 +161,7 @@ class Identity:
         return LOCAL_OPERATOR
 
     def resolves_locally(self, credential: Credential) -> bool:
-        """Return whether authenticating waits for nothing but memory and a file of this machine."""
+        """Return whether authenticating needs only memory and a local file."""
         token = credential.token
         if credential.trusted is not None or (token is not None and self._find_cached(token) is not None):
             return True
@@ -169,7 +170,7 @@ class Identity:
         return not self.may_wait_for_issuer(credential)
 
     def may_wait_for_issuer(self, credential: Credential) -> bool:
-        """Return whether authenticating may have to fetch the keys of an outside issuer."""
+        """Return whether authenticating may have to fetch the keys of an external issuer."""
         token = credential.token
         if token is None or not self._user_tokens.has_issuer or parse_opaque_token(token) is not None:
             return False
@@ -187,7 +188,7 @@ class Identity:
 
     def _authenticate_token(self, token: str) -> _CachedPrincipal:
         presented = self._read_token(token)
-        # Taken before the read: a revocation during it makes the entry outdated before it is used.
+        # Taken before the read: a revocation during the read invalidates the entry before it is used.
         version, now = self._database.store.credential_version(), time.monotonic()
         principal, until = self._database.read(lambda uow: credentials.resolve_token(uow, presented), SERVER)
         cached = _CachedPrincipal(principal, presented.kind, now + CACHE_SECONDS, until, version)
@@ -197,8 +198,8 @@ class Identity:
     def _find_cached(self, token: str) -> _CachedPrincipal | None:
         with self._lock:
             cached = self._principals.get(token)
-        # A changed version makes every entry outdated at once. Reading it is one load from a mapped file (SQLite)
-        # or one attribute (PostgreSQL), so it is read on every call.
+        # A changed version invalidates every entry at once. Reading it is one load from a mapped file (SQLite) or one
+        # attribute (PostgreSQL), so it is read on every call.
         if cached is None or cached.credential_version != self._database.store.credential_version():
             return None
         if time.monotonic() >= cached.cached_until:
@@ -226,6 +227,6 @@ class Identity:
 def _put(lock: threading.Lock, cache: OrderedDict[str, T], key: str, value: T) -> None:
     with lock:
         cache[key] = value
-        # Bounded: an attacker can present any number of tokens. The oldest entry goes first.
+        # Bounded: an attacker can present any number of tokens. The oldest entry is evicted first.
         while len(cache) > CACHE_SIZE:
             cache.popitem(last=False)

@@ -1,4 +1,4 @@
-"""authorize: find out as whom the call acts, whether the tool exists, and whether the caller may use it."""
+"""authorize: find which principal the call acts as, whether the tool exists, and whether the caller may use it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def authorize(
 ) -> Callable[[AuthenticatedRequest], Any]:
     """Reject callers that are not allowed to use the tool."""
 
-    # Once per process: what is above it does not change while it matters.
+    # Once per process: its ancestors do not change in a way that matters.
     @functools.cache
     def find_enclosing_driver() -> str | None:
         return database.read(runs.find_enclosing_driver, SERVER)
 
     def check_person(call: AuthenticatedRequest, caller: Principal, tool: Tool) -> None:
-        """Reject what an agent may have sent that has the rights of the user who started it."""
+        """Reject calls that may come from an agent with the rights of the user who started it."""
         if caller.kind is Kind.OPERATOR and (driver := find_enclosing_driver()) is not None:
             # Without this, `shopfloor runs answer 1 allow` in the agent's own shell would answer the agent's question.
             hint = "Answer and administer from another terminal, or on the pages"
             raise PermissionDenied(f"A process of {driver} cannot act as the operator", hint=hint)
-        # A process can leave the tree, with a PID namespace of its own or by killing its reaper.
+        # A process can leave the tree, with its own PID namespace or by killing its reaper.
         if tool.approval and not call.request.credential.attended and database.read(runs.has_drivers, SERVER):
             hint = "Run it in a terminal, answer on the pages, or set SHOPFLOOR_OPERATOR_TOKEN"
             raise PermissionDenied("While an agent is driven, an approval from a command needs a terminal", hint=hint)
@@ -59,9 +59,9 @@ def authorize(
 
 
 def _check_open_caller(database: Database, toolset: Toolset, caller: Principal) -> None:
-    """Reject a caller without a credential who acts for a person, or for a driven agent, while agents are driven.
+    """Reject a caller without a credential that acts as a person, or as a driven agent, while agents are driven.
 
-    On a server that needs no credential yet, a driven agent is a caller of this machine like any other.
+    On a server that needs no credential yet, a driven agent is a local caller like any other.
     """
     for_person = toolset.for_people and database.read(runs.has_drivers, SERVER)
     for_agent = caller.kind is Kind.AGENT and database.read(lambda uow: runs.is_driven_agent(uow, caller.name), SERVER)
@@ -71,7 +71,7 @@ def _check_open_caller(database: Database, toolset: Toolset, caller: Principal) 
 
 
 def _find_caller(database: Database, request: Request, actor: Principal) -> Principal:
-    """Return the principal that the call acts as. Only the operator may act as another one."""
+    """Return the principal that the call acts as. Only the operator may act as another principal."""
     if request.toolset.caller_argument is not None:
         return _caller_from_argument(request, request.toolset.caller_argument, actor)
     if actor.kind is Kind.OPERATOR:
@@ -97,9 +97,9 @@ def _impersonate(database: Database, request: Request, operator: Principal) -> P
 
 
 def _caller_from_argument(request: Request, argument: str, actor: Principal) -> Principal:
-    """Return the user that an argument names, as the layer around an agent in this process put it in.
+    """Return the user named by an argument, which the layer around an in-process agent sets.
 
-    A credential of a user can name that user only.
+    A user's credential can name only that user.
     """
     if actor.kind not in (Kind.OPERATOR, Kind.USER):
         return actor
@@ -110,7 +110,7 @@ def _caller_from_argument(request: Request, argument: str, actor: Principal) -> 
         name = check_user_name(given)
     except InvalidInput as error:
         raise InvalidInput(error.message, field=argument, rule="user_name", status=400) from None
-    # Every name in play must be the same one; a set of one says that without a chain of comparisons.
+    # All names involved must be equal; a set of one element checks that without a chain of comparisons.
     allowed = {request.claimed_name or name, actor.name if actor.kind is Kind.USER else name}
     if allowed != {name}:
         raise PermissionDenied(f"{argument} does not match the authenticated user")

@@ -4,7 +4,7 @@
 
 The order is the meaning. `limit` comes before `record`, so that a flood cannot fill the log. Everything that can
 reject a call comes after `record`, so that rejected calls are logged. `escalate` is outside `retry`, so that only
-failures that outlived their retries reach a person.
+failures that persist after all retries reach a person.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Pipeline = Callable[[Request, Suspended | None], CallResult | Suspended]
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Where the steps count what they do, by tool name."""
+    """The counters of the steps, by tool name."""
 
     limited: Callable[[str], None]
     escalated: Callable[[str], None]

@@ -1,4 +1,4 @@
-"""escalate: report what is not the caller's mistake to the agent's supervisor or the operator."""
+"""escalate: report errors that are not the caller's mistake to the agent's supervisor or the operator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger("shopfloor.calls")
 def escalate(
     next: Callable[[Context], Any], database: Database, count: Callable[[str], None]
 ) -> Callable[[Context], Any]:
-    """Write an escalation for INTERNAL_ERROR, and for TRANSIENT_ERROR that outlived its retries."""
+    """Write an escalation for INTERNAL_ERROR, and for TRANSIENT_ERROR after all retries."""
 
     def step(context: Context) -> Any:
         try:
@@ -35,7 +35,7 @@ def escalate(
 
 def _write_escalation(database: Database, context: Context, error: Exception) -> None:
     code = error.code if isinstance(error, ShopfloorError) else ShopfloorError.code
-    # A stack has the values of arguments in its messages, and this text is mailed.
+    # A stack trace has argument values in its messages, and this text is mailed.
     stack = redact("".join(traceback.format_exception(error)))
     try:
         database.write(

@@ -26,10 +26,10 @@ def limit(
 ) -> Callable[[AuthenticatedRequest], Any]:
     """Reject calls above the limit of their tool; 0 is no limit. `elapsed` is monotonic, so setting the clock back
     does not extend a window."""
-    # In memory first: a limit that needed a write would cost more than most calls that it keeps away.
+    # In memory first: a limit that needed a write would cost more than most calls that it rejects.
     windows = Windows()
-    # Replicas without sticky routing share the windows in the database. Calls at the same moment may exceed a limit by
-    # their number.
+    # Replicas without sticky routing share the windows in the database. Concurrent calls may exceed a limit by their
+    # number.
     is_shared = database.store.engine == "postgres"
 
     def step(call: AuthenticatedRequest) -> Any:
@@ -67,7 +67,8 @@ class Windows:
             if len(self._times) > self._sweep_at:
                 self._sweep(now)
             window = self._times.setdefault(key, deque())
-            # A sliding window, not a counter per minute: no burst of twice the limit around the turn of a minute.
+            # A sliding window, not a counter per minute, which would allow a burst of twice the limit around the turn
+            # of a minute.
             while window and window[0] <= now - MINUTE:
                 window.popleft()
             if len(window) >= allowed:
@@ -76,7 +77,7 @@ class Windows:
             return None
 
     def _sweep(self, now: int) -> None:
-        """Drop idle windows. The next sweep is at twice the number that is left, so that its cost per call stays
+        """Drop idle windows. The next sweep comes at twice the number left, so that the cost per call stays
         constant."""
         self._times = {key: window for key, window in self._times.items() if window and window[-1] > now - MINUTE}
         self._sweep_at = max(SWEEP_THRESHOLD, 2 * len(self._times))
@@ -84,7 +85,7 @@ class Windows:
 
 
 def _count_call(uow: UnitOfWork, tool: str, allowed: int) -> int | None:
-    """Count a call among those of all replicas and return None, or return the seconds to wait."""
+    """Count a call across all replicas and return None, or return the seconds to wait."""
     calls, first = uow.call_windows.find(uow.actor.key, tool, uow.now - MINUTE)
     if calls >= allowed and first is not None:
         return _seconds_until(first + MINUTE, uow.now)

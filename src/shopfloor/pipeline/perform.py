@@ -1,10 +1,9 @@
 """perform: the last step. Open the unit of work, run the tool, and write the log rows with it.
 
-A tool that only touches the store is one transaction: invocation, effect, events, result, one commit.
-A tool that rejects the call is rolled back to a savepoint; its rows in the log stay.
-A tool that only reads uses a snapshot; its rows join the next commit. A tool that waits on the outside, or for an
-event, leaves an open invocation row first, so that the log shows
-a call that a crash cut off.
+A tool that only touches the store is one transaction: invocation, effect, events, result, one commit. A tool that
+rejects the call is rolled back to a savepoint; its log rows stay. A tool that only reads uses a snapshot; its rows join
+the next commit. A tool that waits on something outside the store, or for an event, first leaves an open invocation row,
+so that the log shows a call that a crash cut off.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from shopfloor.usecases.external import ExternalContext
 TOUCH_INTERVAL = 5 * SECOND
 """How often an agent's last activity is written while it keeps calling."""
 AUTOMATIC_KEY_AGE = DAY - 10 * MINUTE
-"""Keys are kept for a day. Of every write of a busy server that would be millions."""
+"""Keys are kept for a day. One for every write of a busy server would be millions."""
 
 
-# Two replicas may give two calls of one millisecond the same reference.
+# Two replicas may give two calls in the same millisecond the same reference.
 _PROCESS_KEY = secrets.token_hex(8)
 
 
@@ -57,7 +56,7 @@ class _Pending:
 
 @dataclass(slots=True)
 class Perform:
-    """The innermost step. `notice` returns a line for the agent beside the result, such as its unread mail."""
+    """The innermost step. `notice` returns a line for the agent next to the result, such as its unread mail."""
 
     database: Database
     search: SearchIndex
@@ -74,20 +73,19 @@ class Perform:
     def _write(self, context: Context) -> Any:
         record = context.record
         key = context.request.idempotency_key
-        # On PostgreSQL a connection can be lost between COMMIT and its answer. SQLite always knows the outcome,
-        # so it pays nothing for this.
-        # Nor does a tool that waits and then only reads.
+        # On PostgreSQL a connection can be lost between COMMIT and its answer. SQLite always knows the outcome, so it
+        # does not pay for this. Neither does a tool that waits and then only reads.
         is_automatic = key is None and not context.tool.read_only and self.database.store.commit_may_be_unknown
         if is_automatic:
-            # So that a retry after a lost COMMIT finds its own result. References are unique in their process only.
+            # Lets a retry after a lost COMMIT find its own result. References are unique only within their process.
             key = f"{_PROCESS_KEY}:{format_reference(record.reference)}"
-        # No other call has the key, so the first attempt need not claim it before it works.
+        # No other call has the key, so the first attempt need not claim it first.
         claim = not (is_automatic and record.retries == 0 and not context.tool.waits)
         attempt = partial(self._attempt, context, key, claim)
         outcome, deferred = self.database.write(attempt, context.caller, record.reference)
         if deferred:
-            # After the commit: on PostgreSQL concurrent calls of one agent would abort each other on these rows. Of 64
-            # callers, 8 as the agent that all write to, 7 of 100 calls ran twice.
+            # After the commit: on PostgreSQL concurrent calls of one agent would abort each other on these rows. With
+            # 64 callers, 8 of them as the agent that all write to, 7 of 100 calls ran twice.
             self.database.later(lambda uow: _run_all(deferred, uow), context.caller, record.reference, may_repeat=True)
         if isinstance(outcome, _Pending):
             record.open_entry_id = outcome.entry_id
@@ -105,7 +103,7 @@ class Perform:
         entry_id = write_invocation(uow, request, record, needs_id=context.tool.waits)
         self._touch_agent(uow)
         try:
-            # A rejected call must leave no effect but still have its log rows, in one transaction.
+            # A rejected call must have no effect but still have its log rows, in one transaction.
             with uow.savepoint():
                 value = self._run(context, key, claim, uow)
         except ClientError as error:
@@ -119,7 +117,7 @@ class Perform:
             write_result(uow, request, record, log_result(context, value), uow.now)
         self._set_notice(context, uow)
         _set_task(context, uow, uow)
-        # SQLite has one writer, so nothing can conflict: a commit of their own would only cost a tenth of a mail more.
+        # SQLite has one writer, so nothing can conflict: a separate commit would only make a mail cost a tenth more.
         if self.database.store.engine == "sqlite":
             _run_all(uow.deferred, uow)
             return value, []
@@ -131,7 +129,7 @@ class Perform:
         if claim:
             return _run_idempotent(context, key, uow)
         value = _run_tool(context, uow, None)
-        # Only this call's own retry asks for it, within seconds. It is dated back so that it is purged after minutes.
+        # Only this call's own retry reads it, within seconds. It is backdated so that it is purged after minutes.
         stored_at = uow.now - AUTOMATIC_KEY_AGE
         uow.idempotency.add_answer(key, _digest(context), _format_answer(context, value), stored_at)
         return value
@@ -154,13 +152,13 @@ class Perform:
             _set_task(context, snapshot, uow)
             _run_all(snapshot.deferred, uow)
 
-        # A read is answered before its rows are durable. They share the next commit, so that a read costs no fsync.
+        # A read is answered before its log rows are durable. They share the next commit, so that a read costs no fsync.
         self.database.log_end_later(write_rows, context.caller, record.reference)
         record.logged = True
         return value
 
     def _run_outside(self, context: Context) -> Any:
-        """Write the invocation, run the tool, write the result; the tool opens units of work of its own."""
+        """Write the invocation, run the tool, write the result; the tool opens its own units of work."""
         request, record, caller = context.request, context.record, context.caller
         key = None if context.tool.read_only else request.idempotency_key
 
@@ -170,7 +168,7 @@ class Perform:
             return entry_id, None if key is None else _find_stored_result(context, key, uow)
 
         entry_id, stored = self.database.write(begin, caller, record.reference)
-        # A retry wrote no row of its own: the row of the first attempt is still the open one.
+        # A retry writes no row: the first attempt's row is still open.
         record.open_entry_id = entry_id or record.open_entry_id
         record.replayed = stored is not None
         deferred: list[Callable[[UnitOfWork], None]] = []
@@ -189,7 +187,7 @@ class Perform:
             )
             value = context.tool.run(external, **context.arguments)
             deferred = external.deferred
-        # The tool ran outside a transaction, so the notice needs a snapshot of its own.
+        # The tool ran outside a transaction, so the notice needs its own snapshot.
         snapshot = self.database.read(partial(self._set_notice, context), caller, record.reference)
         text, now = log_result(context, value), self.database.clock()
 
@@ -224,7 +222,7 @@ def _run_all(deferred: Sequence[Callable[[UnitOfWork], None]], uow: UnitOfWork) 
 
 
 def _set_task(context: Context, source: UnitOfWork, uow: UnitOfWork) -> None:
-    """Name the task of the call, as the tool found it in `source`, in its log rows."""
+    """Set the task of the call, which the tool found in `source`, in its log rows."""
     if source.task is not None:
         uow.decisions.set_task(context.record.reference, source.task)
 
@@ -239,9 +237,9 @@ def _run_tool(context: Context, uow: UnitOfWork, resumed: Waiting | None) -> Any
 
 
 def _run_idempotent(context: Context, key: str, uow: UnitOfWork) -> Any:
-    """Run the tool at most once per idempotency key. A repeated call of one that still waits waits with it."""
+    """Run the tool at most once per idempotency key. A repeated call waits if the first one still waits."""
     digest, resumed = _digest(context), context.resumed
-    # The claim is a row with a unique key, so of two concurrent calls one waits for the other to commit.
+    # The claim is a row with a unique key, so one of two concurrent calls waits for the other to commit.
     stored = uow.idempotency.claim(key, digest, uow.now)
     if stored is not None and stored.digest != digest:
         raise IdempotencyKeyReused
@@ -272,8 +270,8 @@ def _find_stored_result(context: Context, key: str, uow: UnitOfWork) -> str | No
 
 
 def _digest(context: Context) -> bytes:
-    """Return the digest of what an idempotency key stands for; an explicit null counts as absent."""
+    """Return the digest of a call with an idempotency key; an explicit null counts as absent."""
     given = {name: value for name, value in context.request.input.items() if value is not None}
-    # Sorted, because a client may serialise the same arguments in another order when it retries.
+    # Sorted, because a client may serialize the same arguments in a different order when it retries.
     in_order = json.loads(json.dumps(given, sort_keys=True, default=str))
     return hashlib.sha256(to_json([context.request.toolset.name, context.tool.name, in_order], fallback=str)).digest()

@@ -1,7 +1,7 @@
-"""record: every call has its rows in the log, rejected ones included.
+"""record: every call has rows in the log, including rejected calls.
 
-A call that writes carries its rows in its own transaction (see perform). What was not logged there is logged here:
-the invocation and the error, in one small transaction.
+A call that writes logs its rows in its own transaction (see perform). Anything not logged there is logged here: the
+invocation and the error, in one small transaction.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger("shopfloor.calls")
 
 
 def record(next: Callable[[AuthenticatedRequest], Any], database: Database) -> Callable[[AuthenticatedRequest], Any]:
-    """Log failed calls that have not been logged further in."""
+    """Log failed calls that an inner step has not logged."""
 
     def step(call: AuthenticatedRequest) -> Any:
         try:
@@ -54,11 +54,11 @@ def _log_failure(database: Database, call: AuthenticatedRequest, error: Exceptio
         try:
             database.write(write_rows, record.caller or call.actor, record.reference)
         except Unavailable:
-            # The invocation of an outside tool is already stored: without an end, it would stay open as long as this
-            # process lives. Its rows wait until the store is back.
+            # The invocation of an outside tool is already stored: without an end, it would stay open for as long as
+            # this process lives. The rows wait until the store is back.
             database.log_end_later(write_rows, record.caller or call.actor, record.reference)
         record.logged = True
-    # The caller gets the original error. That the log could not be written goes to the operator's log.
+    # The caller gets the original error. The failure to write the log goes to the operator's log.
     except ShopfloorError as write_error_:
         _log.error("cannot write the log: %s", write_error_, extra={"tool": request.tool_name})
 
@@ -66,7 +66,7 @@ def _log_failure(database: Database, call: AuthenticatedRequest, error: Exceptio
 def write_invocation(
     uow: UnitOfWork, request: Request, record: CallRecord, *, needs_id: bool = False, open: bool = False
 ) -> int | None:
-    """Write the row that says what was called. Return its id if that is needed and the row was not written before."""
+    """Write the row that says what was called. Return its id if `needs_id` is set and the row is new."""
     if record.open_entry_id is not None:
         return None
     process = uow.process if open else None
@@ -108,19 +108,19 @@ def write_error(uow: UnitOfWork, request: Request, record: CallRecord, error: Ex
 
 
 def log_result(context: Context, value: Any) -> str:
-    """Return a result as the log keeps it; of a read, which repeats what is stored elsewhere, size and totals."""
+    """Return a result as the log keeps it; for a read, which repeats stored content, its size and totals."""
     record, toolset = context.record, context.request.toolset
     if not context.tool.read_only:
         text, record.result_size = format_sized_context(value)
     elif toolset.summarize is not None:
-        # The content is stored elsewhere already. A page of 50 mails would add 16 kB to the log at each poll.
+        # The content is already stored elsewhere. A page of 50 mails would add 16 kB to the log at each poll.
         record.result_size = measure_json(value)
         text = format_context(toolset.summarize(value) | {"size": record.result_size})
     elif not toolset.log_results:
         record.result_size = measure_json(value)
         text = format_context({"size": record.result_size})
     else:
-        # Read again and again, and stored elsewhere already: one agent that polled a full inbox added 140 MB a day.
+        # Already stored elsewhere, and read repeatedly: one agent that polled a full inbox added 140 MB a day.
         text, record.result_size = format_read_result(value)
     return text
 

@@ -1,4 +1,4 @@
-"""render errors: outermost. Every failure leaves in the toolset's own shape, without a stack trace."""
+"""render errors: the outermost step. Every failure is rendered in the toolset's own shape, without a stack trace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def render_errors(
     observer: Observer,
     new_reference: Callable[[int], int],
 ) -> Callable[[Request, Suspended | None], CallResult | Suspended]:
-    """Answer every call, even one that fails. A call that waited is continued with what was recorded of it."""
+    """Answer every call, even one that fails. A call that waited continues with its record."""
 
     def step(request: Request, suspended: Suspended | None) -> CallResult | Suspended:
         if suspended is None:
@@ -54,7 +54,7 @@ def _to_public_error(raised: Exception, reference: int) -> ShopfloorError:
     """Return the error as agents may read it: a message, a next step and a reference; the cause is in the log."""
     if not isinstance(raised, ShopfloorError):
         raised = ShopfloorError("An unexpected error occurred")
-    if type(raised) is StoreFailed:  # its message has the engine's own words, which name hosts and files
+    if type(raised) is StoreFailed:  # its message quotes the engine, which names hosts and files
         raised = StoreFailed()
     if not raised.is_rejection:
         raised.facts["reference"] = format_reference(reference)

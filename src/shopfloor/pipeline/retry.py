@@ -1,4 +1,4 @@
-"""retry: repeat what failed for a transient reason. The error's type decides, never its text."""
+"""retry: repeat calls that failed for a transient reason. The error's type decides, never its text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shopfloor.errors import CommitOutcomeUnknown, ShopfloorError, StoreUnreacha
 from shopfloor.toolkit import Context
 
 MAX_STORE_WAIT = 3 * SECOND // 2
-"""How long attempts wait for a store that is away before the caller is answered: it can repeat the call itself."""
+"""How long attempts wait for a store that is away before the caller gets the error and can retry itself."""
 
 
 def retry(
@@ -35,15 +35,15 @@ def retry(
                     unknown = error
                 if isinstance(error, CommitOutcomeUnknown | StoreUnreachable):
                     waited += elapsed() - began
-                # Only what the store or a gateway marks as transient: a rejected call would be rejected again.
+                # Only errors that the store or a gateway marks as transient: a rejected call would be rejected again.
                 if not error.transient or attempt == limit or waited > MAX_STORE_WAIT:
-                    # An earlier attempt may have been committed, although this one was not.
+                    # An earlier attempt may have committed, although this one did not.
                     if unknown is not None and isinstance(error, StoreUnreachable):
                         raise unknown from error
                     raise
-                # Yields to the event loop in a greenlet; time.sleep here would stop every call of the server.
+                # Yields to the event loop in a greenlet; time.sleep here would block every call of the server.
                 sleep(pause)
-                # The caller of a failed call that hung up believes that it failed. An attempt would still send its mail.
+                # A caller that disconnected assumes that the call failed. Another attempt would still send its mail.
                 if context.request.is_abandoned():
                     raise
             context.record.retries += 1

@@ -13,7 +13,7 @@ MAX_KEY_CHARS = 255
 
 
 def validate(next: Callable[[Context], Any]) -> Callable[[AuthenticatedRequest, Principal, Tool], Any]:
-    """Turn the input into arguments; with them the call is complete."""
+    """Turn the input into arguments, which complete the call."""
 
     def step(call: AuthenticatedRequest, caller: Principal, tool: Tool) -> Any:
         request = call.request
