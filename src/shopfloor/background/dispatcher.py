@@ -1,7 +1,7 @@
 """The dispatcher: delivers the events of the outbox to their subscribers.
 
 A subscriber that only touches the store runs in the transaction that deletes its delivery: exactly once. One with an
-effect outside leases the delivery first, and gets the event's number as its idempotency key: at least once. A failed
+external effect leases the delivery first, and gets the event's number as its idempotency key: at least once. A failed
 delivery is retried with backoff, and becomes a dead letter after MAX_ATTEMPTS.
 """
 
@@ -25,12 +25,12 @@ from shopfloor.repositories.uow import Database, UnitOfWork
 TOPIC = "outbox"
 MAX_ATTEMPTS = 10
 EXTERNAL_PAUSES_SECONDS = (1, 5, 30, 300, 1_800, 3_600, 7_200, 14_400, 28_800)
-"""Between the attempts at an external subscriber: 15 hours in total, so that a receiver may be down for a night."""
+"""Pauses between attempts at an external subscriber: 15 hours in total, so that a receiver may be down overnight."""
 LEASE_DURATION = MINUTE
 LONGEST_PAUSES = (0, *(max(seconds * SECOND, LEASE_DURATION) for seconds in EXTERNAL_PAUSES_SECONDS))
-"""The longest time in microseconds for which a delivery waits, by the number of attempts at it."""
+"""The longest wait of a delivery in microseconds, by the number of attempts so far."""
 MAX_TRANSACTIONAL_BATCH = 100
-# One after the other within a lease of a minute, and a webhook may take 8 s.
+# They are sent one after the other within a lease of one minute, and a webhook may take 8 s.
 MAX_EXTERNAL_BATCH = 5
 POLL_SECONDS = 5.0
 STOP_TIMEOUT_SECONDS = 0.5
@@ -48,7 +48,7 @@ class Subscriber:
     in_transaction: Callable[[UnitOfWork, StoredEvent], None] | None = None
     external: Callable[[StoredEvent], None] | None = None
     concurrency: int = 1
-    """Threads that deliver to an external subscriber. With more than one, events may arrive in another order."""
+    """Threads that deliver to an external subscriber. With more than one, events may arrive out of order."""
 
 
 def map_subscribers_by_event(subscribers: Sequence[Subscriber]) -> dict[str, tuple[str, ...]]:
@@ -114,7 +114,7 @@ class Dispatcher:
 
     def _run_loop(self, deliver: Callable[[], int], wakeup: threading.Event) -> None:
         while not self._stopping:
-            # Cleared before looking: an event that commits during the round sets it again. The poll finds deliveries
+            # Cleared before the query: an event that commits during the round sets it again. The poll finds deliveries
             # that become due by time, and those whose wake-up was lost: wake-ups are hints, the rows are the truth.
             wakeup.clear()
             try:
@@ -122,14 +122,14 @@ class Dispatcher:
             except ShopfloorError as error:
                 _log.warning("cannot deliver: %s", error)
                 busy = False
-            except Exception:  # noqa: BLE001 - the thread must live: its subscriber would get no event any more
+            except Exception:  # noqa: BLE001 - the thread must live, or its subscriber gets no more events
                 _log.exception("cannot deliver")
                 busy = False
             if not busy:
                 wakeup.wait(POLL_SECONDS)
 
     def deliver_due(self) -> int:
-        """Attempt every due delivery once and return how many there were."""
+        """Attempt every due delivery once and return the number of attempts."""
         return sum(deliver() for deliver in self._rounds)
 
     def _deliver_in_transaction(self) -> int:
@@ -143,17 +143,17 @@ class Dispatcher:
         def lease(uow: UnitOfWork) -> list[Delivery]:
             return uow.outbox.lease_due([name], MAX_EXTERNAL_BATCH, uow.now + LEASE_DURATION, uow.now, MAX_ATTEMPTS)
 
-        # The lease is committed before anything is sent: no transaction is open while another side takes its time.
+        # The lease is committed before anything is sent: no transaction stays open while a receiver takes its time.
         leased = self._database.write(lease, OPERATOR)
         for delivery in leased:
-            # The lease of the rest expires, and they are delivered again.
+            # The leases of the rest expire, and they are delivered later.
             if self._stopping:
                 break
             handler = self._subscribers[name].external
             assert handler is not None
             try:
                 handler(delivery.event)
-            except Exception as error:  # noqa: BLE001 - any failure outside is retried
+            except Exception as error:  # noqa: BLE001 - any external failure is retried
                 self._database.write(partial(self._postpone, delivery=delivery, error=error), OPERATOR)
             else:
                 self._database.write(partial(_delete_delivery, delivery=delivery), OPERATOR)
@@ -176,7 +176,7 @@ class Dispatcher:
                     handler(uow, delivery.event)
                     _delete_delivery(uow, delivery)
             except ShopfloorError as error:
-                # The store is away, and the whole transaction runs again. That is not the subscriber's failure.
+                # The store is away, and the whole transaction runs again. The subscriber did not fail.
                 if error.transient:
                     raise
                 self._postpone(uow, delivery, error)

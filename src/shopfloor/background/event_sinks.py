@@ -19,11 +19,11 @@ _KINDS: tuple[type[Event], ...] = (
     *(CrewStarted, CrewEnded, TaskMerged),
 )
 EVERY_EVENT = frozenset(kind.name for kind in _KINDS)
-"""All but changes of private lists, and the steps within a run or a crew, which only its own pages and driver need."""
+"""All events except changes to private lists, and steps of a run or crew, which only its pages and driver need."""
 
 
 class Target(Protocol):
-    """A webhook as the settings name it."""
+    """A webhook of the settings."""
 
     @property
     def url(self) -> str: ...
@@ -63,5 +63,5 @@ def _choose_events(names: Sequence[str]) -> frozenset[str]:
 
 
 def notifying_subscribers(notifiers: Sequence[Notifier]) -> list[Subscriber]:
-    """Return one subscriber for each place where people are notified."""
+    """Return one subscriber per notification channel."""
     return [Subscriber(notifier.name, EVENTS, external=notifier) for notifier in notifiers]

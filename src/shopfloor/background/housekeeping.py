@@ -23,9 +23,9 @@ from shopfloor.usecases.retention import EmbeddingPurge, MailPurge, RetentionRul
 ORPHAN_RETENTION = DAY
 HEARTBEAT_SECONDS = 5.0
 MAX_HEARTBEAT_GAP_SECONDS = 30.0
-"""Other processes reap one that has sent no heartbeat for this long."""
+"""Other processes reap a process that has sent no heartbeat for this long."""
 BATCH_ROWS = 200
-"""Rows that one transaction deletes. A task of an epic takes 60 µs, and calls wait for the writer meanwhile."""
+"""Rows deleted per transaction. A task of an epic takes 60 µs, during which calls wait for the writer."""
 STATISTICS_INTERVAL_BEATS = 720
 """Once an hour, and at the start: a database that was filled by an earlier version has no statistics."""
 
@@ -36,7 +36,7 @@ _log = logging.getLogger("shopfloor.housekeeping")
 
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
-    """An operation that runs every `every` heartbeats until it has no full batch left: in the replica that leads, or
+    """An operation that runs every `every` heartbeats until a batch is not full: on the leading replica, or
     everywhere."""
 
     name: str
@@ -47,7 +47,7 @@ class PeriodicTask:
 
 @dataclass(frozen=True, slots=True)
 class PeriodicJob:
-    """An operation that opens units of work of its own, so as not to hold the writer. It runs until it returns 0."""
+    """An operation with its own units of work, so that it does not hold the writer. It runs until it returns 0."""
 
     name: str
     every: int
@@ -55,7 +55,7 @@ class PeriodicJob:
 
 
 def list_periodic_jobs(archive: Archive, rules: RetentionRules) -> list[PeriodicJob]:
-    """Return the jobs of every server: to seal the log, and to delete what has expired."""
+    """Return the jobs of every server: sealing the log and deleting expired rows."""
     mail = MailPurge()
     embeddings = EmbeddingPurge()
     return [
@@ -68,11 +68,12 @@ def list_periodic_jobs(archive: Archive, rules: RetentionRules) -> list[Periodic
 
 
 def list_periodic_tasks(subscribers: Sequence[str], rules: RetentionRules = DEFAULT_RULES) -> list[PeriodicTask]:
-    """Return the tasks of every server. Deliveries to other subscribers than these become dead letters."""
+    """Return the tasks of every server. Deliveries to any other subscriber become dead letters."""
     return [
-        # Only a process of the same machine can see at once that another one is dead.
+        # Only a process on the same machine can see at once that another is dead.
         PeriodicTask("processes", 1, processes.reap_dead, everywhere=True),
-        # Written while the clock of the machine was ahead: an hour ahead, they would be delivered an hour late.
+        # Written while the machine's clock was ahead: with the clock an hour ahead, they would be delivered an hour
+        # late.
         PeriodicTask("early deliveries", 1, lambda uow: uow.outbox.make_due(LONGEST_PAUSES, uow.now, BATCH_ROWS)),
         PeriodicTask("open calls", 1, lambda uow: decisions.close_left_open(uow, BATCH_ROWS)),
         PeriodicTask("kept answers", 12, lambda uow: uow.idempotency.purge(uow.now - rules.answers, BATCH_ROWS)),
@@ -81,7 +82,7 @@ def list_periodic_tasks(subscribers: Sequence[str], rules: RetentionRules = DEFA
         PeriodicTask("deleted tasks", 12, lambda uow: boards.purge_deleted(uow, BATCH_ROWS)),
         PeriodicTask("page sessions", 12, lambda uow: uow.tokens.purge_page_sessions(uow.now - DAY, BATCH_ROWS)),
         PeriodicTask("old events", 12, _EventPurge(rules.events).run),
-        # After a day, not at once: another replica may know a subscriber that this one does not.
+        # After a day, not at once: another replica may have a subscriber that this one lacks.
         PeriodicTask(
             "orphaned deliveries",
             720,
@@ -91,7 +92,7 @@ def list_periodic_tasks(subscribers: Sequence[str], rules: RetentionRules = DEFA
 
 
 class _EventPurge:
-    """Delete old events. It remembers up to where only events with dead letters are left, and reads those once."""
+    """Delete old events. It remembers where events without dead letters start, and reads the earlier ones only once."""
 
     def __init__(self, retention: int) -> None:
         self._retention = retention
@@ -144,13 +145,13 @@ class Housekeeper:
             try:
                 self._database.write(lambda uow: uow.processes.remove(process), OPERATOR)
             except StoreBusy as error:
-                # Others reap this process; what is still queued must be written all the same.
+                # Others will reap this process; queued writes must still be written.
                 _log.warning("process %s is not removed: %s", process, error)
             self._registration.set(None)
 
     def _run_loop(self) -> None:
         for beat in count():
-            # First, and before every round: others give up a process without a heartbeat for 30 s.
+            # First, and before every round: others reap a process after 30 s without a heartbeat.
             self._log_errors("heartbeat", self.heartbeat)
             self._log_errors("clock", self._synchronise_clock)
             leads = self._database.store.try_lead(self._database.workspace)
@@ -183,12 +184,12 @@ class Housekeeper:
 
     def run(self, task: PeriodicTask) -> None:
         """Run a task until nothing is left to do, a batch at a time."""
-        # Each batch is a transaction of its own, so that calls get the writer in between.
+        # Each batch is a separate transaction, so that calls get the writer in between.
         while self._database.write(task.action, OPERATOR) == BATCH_ROWS and not self._stopping.is_set():
             pass
 
     def run_job(self, job: PeriodicJob) -> None:
-        """Run a job until nothing is left to do; the heartbeat continues meanwhile."""
+        """Run a job until nothing is left to do, without stopping the heartbeat."""
         while job.run(self._database) and not self._stopping.is_set():
             if time.monotonic() > self._beat_at + HEARTBEAT_SECONDS:
                 self.heartbeat()

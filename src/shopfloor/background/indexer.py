@@ -1,7 +1,7 @@
-"""The background thread that keeps the index up to date, and the one that watches the files.
+"""The background threads that keep the index up to date and watch the files.
 
-All progress is in the store, so an update continues after any kind of stop. Watching the files only saves work: a
-search of a tree that is not large looks for changes itself.
+All progress is in the store, so an update continues after any kind of stop. Watching the files only saves work: unless
+the tree is large, a search checks for changes itself.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from shopfloor.search.index import SearchIndex
 SLICE_SECONDS = 0.25
 SLICE_PAUSE_SECONDS = 0.01
 WAIT_SECONDS = 1.0
-"""How long it waits for a search that refreshes the index."""
+"""How long the indexer waits for a search that refreshes the index."""
 
 CHUNKS_PER_SLICE = 8
-"""Chunks that are embedded before calls may come between."""
+"""Chunks embedded per slice; calls run between slices."""
 MAX_EMBEDDING_PAUSE_SECONDS = 0.2
 YIELD_SECONDS = 1.0
 """How long embedding waits for running calls to end."""
@@ -41,7 +41,7 @@ _log = logging.getLogger("shopfloor.indexer")
 
 
 class Indexer:
-    """Updates the index when a search, the watcher or the clock asks for it, and embeds chunks between calls."""
+    """Updates the index when a search, the watcher or a timer requests it, and embeds chunks between calls."""
 
     def __init__(self, index: SearchIndex, root: Path, is_busy: Callable[[], bool]) -> None:
         self._index = index
@@ -51,14 +51,14 @@ class Indexer:
         self._thread: threading.Thread | None = None
 
     def start(self, *, at_once: bool) -> None:
-        """Start the thread. It indexes files at once, or after the first search."""
+        """Start the thread. It indexes files immediately or after the first search."""
         if at_once:
             self._index.request_update()
         self._thread = threading.Thread(target=self._run, name="shopfloor-indexer", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop both threads, and release those of the index."""
+        """Stop both threads, and release the threads of the index."""
         self._stopping.set()
         self._index.request_update()
         if self._thread is not None:
@@ -76,12 +76,12 @@ class Indexer:
                 if requested or watching:
                     with self._index.updating():
                         self._update()
-                    # After the first scan, which says whether the tree is large.
+                    # After the first scan, which shows whether the tree is large.
                     if not watching:
                         watching = True
                         threading.Thread(target=self._watch, name="shopfloor-watcher", daemon=True).start()
                 else:
-                    # Without any search, marks of changed documents must not pile up either.
+                    # Marks of changed documents must not pile up, even without a search.
                     self._index.documents.update()
             except ShopfloorError as error:
                 _log.warning(
@@ -90,19 +90,19 @@ class Indexer:
                 self._stopping.wait(ERROR_PAUSE_SECONDS)
 
     def _update(self) -> None:
-        """Index, then embed in small slices, so that calls come between."""
+        """Index, then embed in small slices, so that calls run in between."""
         self._index_changes()
         while not self._stopping.is_set():
             started = time.monotonic()
             if not self._index.embeddings.embed_next(CHUNKS_PER_SLICE):
                 return
-            # Embedding occupies half of the cores. It pauses for a quarter of its time, and then until calls have
-            # ended, but not forever: a busy server gets its embeddings too.
+            # Embedding uses half of the cores. It pauses for a quarter of its time and then until calls have ended, but
+            # not forever: a busy server gets its embeddings too.
             self._stopping.wait(min(MAX_EMBEDDING_PAUSE_SECONDS, (time.monotonic() - started) / 4))
             deadline = time.monotonic() + YIELD_SECONDS
             while self._is_busy() and time.monotonic() < deadline and not self._stopping.is_set():
                 self._stopping.wait(YIELD_CHECK_SECONDS)
-            # Changed text is found by its words before old text gets embeddings.
+            # Changed text becomes searchable by words before old text gets embeddings.
             if self._index.has_request:
                 return
 
@@ -122,15 +122,15 @@ class Indexer:
         while self._index.is_watched and not self._stopping.is_set():
             if self._index.wait_for_change(WATCH_SECONDS):
                 self._index.request_update()
-                # The update takes the changes; until then the queue stays readable.
+                # The update consumes the changes; until then the queue stays readable.
                 self._stopping.wait(DEBOUNCE_SECONDS)
         if not self._stopping.is_set():
             self._take_hints()
 
     def _take_hints(self) -> None:
-        """Ask for an update when files change, until the program stops."""
+        """Request an update when files change, until the program stops."""
         not_ignored = DefaultFilter(ignore_dirs=(*DefaultFilter.ignore_dirs, *IGNORED_FOLDERS))
-        # Watching may fail, as when the system's limit of watches is reached. The index then looks for itself.
+        # Watching may fail, for example at the system's limit of watches. The index then checks for changes itself.
         try:
             self._index.set_hinted(True)
             for _ in watch(

@@ -1,4 +1,4 @@
-"""Start the runs that people have asked the server for, when they are due."""
+"""Start the runs that people requested from the server, when they are due."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_WAIT_SECONDS = 60.0
 """A clock that was set forward is noticed within this time."""
 REAP_SECONDS = 1.0
 COULD_NOT_START = (1, 2)
-"""Exit codes of `shopfloor run` that mean that no run was driven."""
+"""Exit codes of `shopfloor run` if no run was driven."""
 
 _log = logging.getLogger("shopfloor.launcher")
 
@@ -57,7 +57,7 @@ class Launcher:
 
     def _run_loop(self) -> None:
         while not self._stopping:
-            # Cleared before looking: a launch that is added meanwhile wakes the next wait at once.
+            # Cleared before the query: a launch that is added during the round ends the next wait at once.
             self._wake.clear()
             wait = MAX_WAIT_SECONDS
             try:
@@ -86,7 +86,7 @@ class Launcher:
 
     def _reap_children(self) -> None:
         for id, child in list(self._children.items()):
-            # An ended child that is never polled stays a zombie for as long as the server lives.
+            # A child that is never polled stays a zombie for as long as the server lives.
             code = child.poll()
             if code is None:
                 continue

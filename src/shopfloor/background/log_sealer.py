@@ -9,10 +9,10 @@ from shopfloor.repositories.uow import Database
 from shopfloor.usecases import seals
 
 SETTLE_SECONDS = 120.0
-"""How long an id of the log is left alone before it is sealed.
+"""How long a row of the log must settle before it is sealed.
 
 PostgreSQL may commit an id after a higher one, but not this much later: a transaction that is idle for 60 s is ended.
-Until then the count of a rate-limited call, which grows for a minute, is final too.
+By then the count of a rate-limited call, which grows for a minute, is final too.
 """
 
 
@@ -23,7 +23,7 @@ class LogSealer:
         self._seen: tuple[float, int] | None = None
 
     def run(self, database: Database) -> int:
-        """Seal what has settled, and return how many rows."""
+        """Seal the rows that have settled and return how many."""
         now = time.monotonic()
         if self._seen is not None and now < self._seen[0] + SETTLE_SECONDS:
             return 0

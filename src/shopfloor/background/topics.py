@@ -1,8 +1,8 @@
 """The topic hub: the one subscription of this process to the store's notifications.
 
 Waiting calls, the pages' streams and the dispatcher all wait here. A notification is only a hint: the rows are the
-truth, and a waiter always looks at them again. A waiter takes a `checkpoint` before it looks, so that a commit between
-its look and its wait wakes it at once instead of being lost.
+truth, and a waiter always reads them again. A waiter takes a `checkpoint` before it reads, so that a commit between its
+read and its wait wakes it at once instead of being lost.
 
 The store calls the hub on the thread that committed (SQLite's writer, PostgreSQL's notifier or listener), so
 callbacks must be short and must not write.
@@ -28,13 +28,13 @@ CALLS = "calls"
 CALLS_POLL_SECONDS = 1.0
 MAX_REMEMBERED_TOPICS = 100_000
 MAX_EVENTS_READ = 1000
-"""Events of another process whose topics are read; after more of them, every waiter is woken."""
+"""Maximum number of events of another process whose topics are read; beyond it, every waiter is woken."""
 
 _log = logging.getLogger("shopfloor.topics")
 
 
 class TopicHub:
-    """Topics, when each was last notified, and what waits for them."""
+    """Topics, when each was last notified, and their waiters."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -60,7 +60,7 @@ class TopicHub:
             return True
 
     def stop(self) -> None:
-        """Wake everything that waits, once, and end the subscription to the store."""
+        """Wake every waiter once, and end the subscription to the store."""
         self._stopping.set()
         self.wake_all()
         with self._lock:
@@ -72,7 +72,7 @@ class TopicHub:
             poller.join()
 
     def subscribe(self, callback: Callback, *topics: str) -> Callable[[], None]:
-        """Call `callback` with the notified topics when one of `topics` is among them; without any, always.
+        """Call `callback` with the notified topics if they include one of `topics`; without `topics`, always.
 
         An empty set of notified topics (`ANY_TOPIC`) means that anything may have changed; every subscriber gets it.
         Return the function that ends the subscription.
@@ -92,8 +92,8 @@ class TopicHub:
         return unsubscribe
 
     def checkpoint(self) -> int:
-        """Return the current point in time, to be taken before looking at the rows."""
-        # Without the lock: a count that is a moment old only makes the waiter look once more.
+        """Return the current checkpoint, to be taken before reading the rows."""
+        # Without the lock: a slightly stale count only makes the waiter read once more.
         return self._count
 
     async def wait(self, topic: str, since: int, seconds: float) -> None:
@@ -110,7 +110,7 @@ class TopicHub:
             self._remove_waiter(topic, wake)
 
     def wait_blocking(self, topic: str, since: int, seconds: float) -> None:
-        """Wait as `wait` does, and block this thread meanwhile."""
+        """Wait as `wait` does, blocking this thread."""
         # An Event suffices here: this thread has nothing else to do, and the call is rare.
         woken = threading.Event()
         wake = self._add_waiter(topic, since, woken.set)
@@ -120,7 +120,7 @@ class TopicHub:
             self._remove_waiter(topic, wake)
 
     def wake_all(self) -> None:
-        """Wake every waiter and subscriber, and each waiter that took its checkpoint before this."""
+        """Wake every subscriber, every waiter, and each future waiter with an earlier checkpoint."""
         self._wake_every_waiter()
         self._call_subscribers(ANY_TOPIC)
 
@@ -130,7 +130,7 @@ class TopicHub:
         self._call_subscribers(topics)
 
     def _receive(self, topics: frozenset[str]) -> None:
-        """Take a notification of the store; ANY_TOPIC when another process committed something."""
+        """Handle a notification of the store; ANY_TOPIC means that another process committed something."""
         known = topics or self._read_topics_of_others()
         if known is None:
             self._wake_every_waiter()
@@ -152,7 +152,7 @@ class TopicHub:
             wake()
 
     def _read_topics_of_others(self) -> frozenset[str] | None:
-        """Read which topics the events of other processes have; None when that is unknown."""
+        """Return the topics of other processes' events, or None if they are unknown."""
         if self._database.store.engine == "postgres":
             return None  # event numbers of PostgreSQL become visible out of order, so some would be skipped
         seen = self._newest_event
@@ -177,7 +177,7 @@ class TopicHub:
                 callback(topics)
 
     def _add_waiter(self, topic: str, since: int, wake: Callable[[], object]) -> Callable[[], object]:
-        # Notified since the checkpoint, perhaps while the rows were read: the waiter has to look again at once.
+        # Notified since the checkpoint, perhaps while the rows were read: the waiter must read them again at once.
         with self._lock:
             is_late = self._notified_at.get(topic, self._woke_all_at) > since
             if not is_late:
@@ -200,7 +200,7 @@ class TopicHub:
             self._calls_poller.start()
 
     def _poll_calls(self) -> None:
-        """Look once per second for new rows of the log: one query for all open pages, none without a page."""
+        """Poll for new log rows once per second: one query for all open pages, none without a page."""
         newest_seen: int | None = None
         while not self._stopping.wait(0 if newest_seen is None else CALLS_POLL_SECONDS):
             with self._lock:
