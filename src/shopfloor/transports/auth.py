@@ -32,21 +32,20 @@ def read_credential(scope: Scope) -> Credential:
 
 
 async def authenticate(engine: Engine, scope: Scope) -> Credential:
-    """Authenticate the request once; the rest of it can rely on the result until the call has waited."""
+    """Authenticate the request once; later steps rely on the result until the call has waited."""
     credential = read_credential(scope)
     if engine.identity.resolves_locally(credential):
         actor = engine.identity.authenticate(credential)
     else:
-        # A slow issuer holds up only those whose token needs its keys.
+        # A slow issuer delays only callers whose token needs its keys.
         executor = engine.issuer_executor if engine.identity.may_wait_for_issuer(credential) else None
         actor = await asyncio.get_running_loop().run_in_executor(executor, engine.identity.authenticate, credential)
-    # The token is kept beside the principal: a call that has waited proves it again, since it may have been revoked
-    # meanwhile.
+    # The token is kept with the principal: a call that has waited checks it again, since it may have been revoked.
     return Credential(token=credential.token, trusted=actor)
 
 
 def read_trace(engine: Engine, *sources: Callable[[str], Any]) -> dict[str, str]:
-    """Return the caller's span, if tracing is on. A source returns a header; the first that has a span wins."""
+    """Return the caller's span, if tracing is on. A source returns a header; the first with a span wins."""
     if not engine.telemetry.tracing:
         return {}
     for find in sources:
@@ -57,7 +56,7 @@ def read_trace(engine: Engine, *sources: Callable[[str], Any]) -> dict[str, str]
 
 
 def get_public_url(engine: Engine, scope: Scope) -> str:
-    """Return the URL of this server as clients see it, without a slash at the end."""
+    """Return the URL of this server as clients see it, without a trailing slash."""
     return engine.settings.public_url or str(HTTPConnection(scope).base_url).rstrip("/")
 
 

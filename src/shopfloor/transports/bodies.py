@@ -14,8 +14,8 @@ from shopfloor.errors import InvalidInput
 MAX_DEPTH = 64
 MAX_VALUES = 20_000
 DUPLICATE_KEY = "The body names a key of an object twice"
-# It matches a string without an end too. Otherwise each quote in one would be tried as the beginning of another: a body
-# of 1 MiB took more than an hour, on the event loop.
+# Also matches an unterminated string. Otherwise each quote in it would be tried as the start of another: a body of 1
+# MiB took more than an hour, on the event loop.
 _TEXT = re.compile(rb'"[^"\\]*(?:\\.?[^"\\]*)*"?', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
 
@@ -33,7 +33,7 @@ async def read_body(receive: Receive) -> bytes:
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse JSON that is not too large in structure, and names no key of an object twice."""
+    """Parse JSON; reject a structure that is too large and duplicate keys."""
     if (problem := find_problem(body)) is not None:
         raise InvalidInput(problem)
     try:
@@ -46,20 +46,20 @@ def parse_json(body: bytes) -> Any:
 
 
 def find_problem(body: bytes) -> str | None:
-    """Return why the JSON is too large in structure to be looked at, or None."""
+    """Return why the structure of the JSON is too large to parse, or None."""
     if is_too_deep(body):
         return f"JSON must not nest deeper than {MAX_DEPTH} levels"
     # A list of 500,000 numbers fits into a body, and took 1.5 s of the event loop before it was rejected. Commas in
-    # texts only count too many.
+    # strings only make the count too high.
     if body.count(b",") > MAX_VALUES and _TEXT.sub(b"", body).count(b",") > MAX_VALUES:
         return f"JSON must not have more than {MAX_VALUES} values"
     return None
 
 
 def has_duplicate_keys(body: bytes, value: Any) -> bool:
-    """Return whether an object of the parsed body names a key twice: parsers differ in which of the two counts."""
+    """Return whether an object of the parsed body has a duplicate key: parsers differ in which value they use."""
     keys = _count_keys(value)
-    # Every key is followed by a colon. Only texts with colons need the slower look.
+    # Every key is followed by a colon. Only strings with colons need the slower check.
     return body.count(b":") != keys and _TEXT.sub(b"", body).count(b":") != keys
 
 
@@ -70,8 +70,8 @@ def _count_keys(value: Any) -> int:
 
 
 def is_too_deep(body: bytes) -> bool:
-    """Return whether the JSON nests deeper than the limit, without building it."""
-    # Nearly every body ends here: counting bytes costs next to nothing, and brackets in texts only count too many.
+    """Return whether the JSON nests deeper than the limit, without parsing it."""
+    # Nearly every body passes here: counting bytes costs next to nothing, and brackets in strings only raise the count.
     if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
         return False
     depth = 0

@@ -1,6 +1,6 @@
 """A plain `tools/call` without an SDK session per request.
 
-A plain call goes straight to the SDK's driver for single exchanges, which validates and answers as its transport does.
+A plain call goes straight to the SDK's driver for single exchanges, which validates and answers like its transport.
 Every other request takes the SDK's own path; tests/transports/test_direct_call.py compares the two.
 """
 
@@ -26,8 +26,8 @@ from starlette.types import Receive, Scope, Send
 
 from shopfloor.transports.headers import RequestHeaders
 
-# The SDK serves a request of the handshake revisions through a transport, streams and tasks of its own. That took 650
-# µs, more than everything behind it; here it takes 150 µs. A call of the stateless revision took 330 µs.
+# The SDK serves each request of the handshake revisions through its own transport, streams and tasks. That took 650 µs,
+# more than the call itself; here it takes 150 µs. A call of the stateless revision took 330 µs.
 METHOD = "tools/call"
 # The revision of a client that sends no version header.
 DEFAULT_VERSION = "2025-03-26"
@@ -38,7 +38,7 @@ _PARAM_KEYS = {"name", "arguments", "_meta"}
 
 @dataclass(frozen=True, slots=True)
 class SimpleCall:
-    """A tool call whose client waits for the result alone: no progress, no notifications."""
+    """A tool call whose client waits only for the result: no progress, no notifications."""
 
     id: str | int
     params: Mapping[str, Any]
@@ -52,14 +52,13 @@ def parse_simple_call(server: Server[Any], headers: RequestHeaders, message: Any
     accepted = headers.find("accept")
     if len(versions) != 1 or versions[0] not in SUPPORTED_PROTOCOL_VERSIONS:
         return None
-    # A request that is not plain is left to the SDK, which rejects it in its own words or can do more than is done
-    # here.
+    # Any other request is left to the SDK, which rejects it in its own words or supports it.
     if not all(kind in accepted for kind in _ACCEPT_TYPES):
         return None
     if not (isinstance(message, dict) and message.keys() == _MESSAGE_KEYS and message["jsonrpc"] == "2.0"):
         return None
     id, params = message["id"], message["params"]
-    # bool is an int to isinstance, and no id of JSON-RPC.
+    # bool is an int to isinstance, but not a JSON-RPC id.
     if message["method"] != METHOD or type(id) not in (str, int) or not isinstance(params, dict):
         return None
     if not params.keys() <= _PARAM_KEYS or not isinstance(params.get("name"), str):
@@ -69,8 +68,8 @@ def parse_simple_call(server: Server[Any], headers: RequestHeaders, message: Any
         return None
     if versions[0] in HANDSHAKE_PROTOCOL_VERSIONS:
         return SimpleCall(id, params, InboundModernRoute(versions[0], None, None))
-    # In the stateless revision headers repeat parts of the body, and both must agree. Where a header carries an
-    # argument or is sent twice, the SDK's own path decides.
+    # In the stateless revision, headers repeat parts of the body, and both must agree. If a header carries an argument
+    # or is sent twice, the SDK's own path decides.
     sent = headers.pairs
     mirrored = server.get_tool_input_schema and server.get_tool_input_schema(params["name"])
     if mirrored is not None or find_duplicated_routing_header(sent) is not None:
@@ -98,7 +97,7 @@ async def respond(server: Server[Any], call: SimpleCall, scope: Scope, receive: 
 
 @dataclass(slots=True)
 class _Exchange:
-    """The SDK's view of a request; nothing but the response goes back to the client."""
+    """The SDK's view of a request; only the response goes back to the client."""
 
     request_id: str | int
     message_metadata: ServerMessageMetadata

@@ -14,7 +14,7 @@ from shopfloor.toolkit import CallResult, Request
 async def call_unless_disconnected(engine: Engine, request: Request, receive: Receive) -> CallResult:
     """Run the call, and cancel one that waits when its caller disconnects."""
     tool = request.tool
-    # Other calls run to their end: what they wrote is stored, and a retry with the same key gets their response.
+    # Other calls run to their end: their writes are stored, and a retry with the same key gets their response.
     if tool is None or not tool.waits:
         return await engine.acall(request)
     calling, disconnected = (
@@ -22,7 +22,8 @@ async def call_unless_disconnected(engine: Engine, request: Request, receive: Re
         asyncio.ensure_future(_wait_for_disconnect(receive)),
     )
     try:
-        # Mail that arrives after the caller has gone would count as delivered, for up to the 55 s that a wait takes.
+        # Otherwise mail that arrives after the caller disconnected would count as delivered, for up to the 55 s of a
+        # wait.
         await asyncio.wait((calling, disconnected), return_when=asyncio.FIRST_COMPLETED)
         if not calling.done():
             raise ClientDisconnect

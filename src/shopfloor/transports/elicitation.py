@@ -2,7 +2,7 @@
 
 Clients of the handshake revisions get `elicitation/create` over a connection that carries requests both ways, which is
 stdio. Clients of the stateless revision get the question as the result of the call, and repeat the call with the answer.
-Over HTTP, a client of a handshake revision has no session here, and its questions are in the inbox only.
+Over HTTP, a client of a handshake revision has no session here, so its questions are in the inbox only.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _log = logging.getLogger("shopfloor.elicitation")
 
 
 def has_forms(session: ServerSession) -> bool:
-    """Return whether the client can show a form. `elicitation: {}` means forms; only a client of URLs lists no form."""
+    """Return whether the client can show a form. `elicitation: {}` means forms; a client with only URLs says so."""
     capabilities = session.client_capabilities
     offered = None if capabilities is None else capabilities.elicitation
     return offered is not None and (offered.form is not None or offered.url is None)
 
 
 def is_stateless(session: ServerSession) -> bool:
-    """Return whether the client gets questions with results, not as requests."""
+    """Return whether the client gets questions as results instead of requests."""
     return session.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
@@ -88,12 +88,12 @@ class RequestForms:
 
 
 def continue_call(request: Request, arguments: Json, answer: str | None) -> Request:
-    """Return the call that brings the answer. It is safe to repeat, so it needs no idempotency key."""
+    """Return the call that brings the answer. It is safe to retry, so it needs no idempotency key."""
     return replace(request, input=arguments, elicited=answer, elicit=None, idempotency_key=None)
 
 
 def to_input_required(question: Elicitation) -> types.InputRequiredResult:
-    """Return the result that asks the client for the answer; its state has the arguments of the call that brings it."""
+    """Return the result that asks the client for the answer; its state holds the arguments of the follow-up call."""
     params = types.ElicitRequestFormParams(message=question.message, requested_schema=_build_schema(question))
     return types.InputRequiredResult(
         input_requests={_ANSWER: types.ElicitRequest(params=params)}, request_state=json.dumps(question.arguments)
@@ -101,7 +101,7 @@ def to_input_required(question: Elicitation) -> types.InputRequiredResult:
 
 
 def read_state(tool: Tool | None, state: str) -> Json:
-    """Return the arguments in the state. The client may have changed them: they are checked like any arguments."""
+    """Return the arguments in the state. The client may have changed them, so they are checked like any arguments."""
     try:
         arguments = json.loads(state) if tool is not None and tool.elicits else None
     except (ValueError, RecursionError):
@@ -118,7 +118,7 @@ def read_responses(responses: Mapping[str, Any] | None) -> str | None:
 
 
 def read_answer(result: types.ElicitResult) -> str | None:
-    """Return the answer, own words first; None if the person declined or it cannot be stored."""
+    """Return the answer, preferring free text; None if the person declined or it cannot be stored."""
     content = result.content or {}
     if result.action != "accept":
         return None

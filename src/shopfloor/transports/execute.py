@@ -30,7 +30,7 @@ from shopfloor.transports.bodies import parse_json, read_body
 from shopfloor.transports.disconnect import call_unless_disconnected
 from shopfloor.transports.headers import read_headers
 
-# The first match counts: a subclass is listed before its base class.
+# The first match wins, so a subclass is listed before its base class.
 HTTP_STATUS: list[tuple[type[ShopfloorError], int]] = [
     (IdempotencyKeyReused, 409),
     (InvalidState, 409),
@@ -56,8 +56,8 @@ class Execute:
         if scope["method"] != "POST":
             raise HTTPException(405, headers={"Allow": "POST"})
         try:
-            # The credential comes before the body: a caller without one must not learn from errors what a body looks
-            # like.
+            # The credential is checked before the body: a caller without one must not learn the shape of a body from
+            # errors.
             credential = await authenticate(self._engine, scope)
             request = self._parse_request(credential, scope, parse_json(await read_body(receive)))
             result = await call_unless_disconnected(self._engine, request, receive)
@@ -83,7 +83,7 @@ class Execute:
         if not isinstance(name, str) or not name:
             raise InvalidInput("toolName is required: the name of the tool to call")
         claimed_name, key, envelope_error = body.get("agentId"), None, None
-        # What is wrong with the envelope is raised later, as part of a call of this tool, so that the log has it.
+        # An error in the envelope is raised later, as part of a call of this tool, so that it is logged.
         try:
             unknown = sorted(set(body) - _FIELDS)
             if unknown:

@@ -1,7 +1,7 @@
-"""The gate: what every HTTP request must pass before a route sees it.
+"""The gate: checks that every HTTP request must pass before a route sees it.
 
 Exact Host list, Origin absent or allowed, no cross-site fetches, JSON only, and a size limit. It is outside the MCP
-SDK, so that it holds on every route and every address.
+SDK, so that it applies to every route and every address.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Gate:
         try:
             await self._app(scope, body.receive, body.send)
         except asyncio.CancelledError:
-            # Only a server that stops cancels a request. Its write may have been committed: say so, and how to find out.
+            # Only a stopping server cancels a request. Its write may have committed: say so, and how to find out.
             if not body.answered:
                 error = Unavailable(
                     "The server stopped before this call ended; whether it took effect is unknown",
@@ -82,7 +82,7 @@ class Gate:
 
     def _check(self, scope: Scope, headers: RequestHeaders) -> JSONResponse | None:
         host = headers.find("host").lower()
-        # A page of another site can resolve its own name to this machine (DNS rebinding); the Host header shows it.
+        # A page of another site can resolve its own name to this machine (DNS rebinding); the Host header reveals it.
         if _host_name(host) not in self._hosts or len(headers.list("host")) != 1:
             return _reject(421, f"Host '{host[:100]}' is not served here", "Add it to the setting allowed_hosts")
         origins = headers.list("origin")
@@ -91,8 +91,8 @@ class Gate:
             own = (f"http://{host}", f"https://{host}")
             if (name := origin.lower()) not in self._origins and name not in own:
                 return _reject(403, f"Origin '{origin[:100]}' is not allowed", "Add it to the setting allowed_origins")
-        # Browsers leave Origin out of GET requests, but say where they come from. A plain link from another site is
-        # allowed: the other site's page cannot read the response.
+        # Browsers omit Origin from GET requests, but send Sec-Fetch-Site. A plain link from another site is allowed:
+        # the other site's page cannot read the response.
         is_same_site = set(headers.list("sec-fetch-site")) <= {"none", "same-origin"}
         is_link = scope["method"] in _SAFE_METHODS and headers.find("sec-fetch-mode") == "navigate"
         if not origins and not is_same_site and not is_link:
@@ -115,8 +115,8 @@ class Gate:
 
 
 def is_remote(scope: Scope, headers: RequestHeaders) -> bool:
-    """Return whether a request came from another machine, itself or through a proxy on this one."""
-    # A proxy on this machine has a loopback address as well. Its headers show that it passes on requests of others.
+    """Return whether a request came from another machine, directly or through a proxy on this one."""
+    # A proxy on this machine has a loopback address as well. Its headers show that it forwards requests of others.
     for name in headers.names:
         if name in _PROXY_HEADERS or name.startswith("x-forwarded-"):
             return True
@@ -124,7 +124,7 @@ def is_remote(scope: Scope, headers: RequestHeaders) -> bool:
     return client is not None and not _is_loopback(client[0])
 
 
-# Parsing an address takes 3 % of a call, and nearly all calls come from a few addresses.
+# Parsing an address takes 3 % of a call, and most calls come from a few addresses.
 @functools.lru_cache(maxsize=1024)
 def _is_loopback(address: str) -> bool:
     try:
@@ -148,7 +148,7 @@ def _with_cors_headers(origin: str, send: Send) -> Send:
 
 
 class _Body:
-    """Stop a body without a length at the limit too, and remember whether a response has started."""
+    """Limit a body without a Content-Length too, and record whether a response has started."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive

@@ -1,7 +1,7 @@
 """The answers to MCP's `initialize` and `server/discover`, without the MCP SDK.
 
 The SDK takes 0.5 s of CPU to import, about as long as everything else that `shopfloor stdio` needs before it can
-answer. Clients wait for the first answer before they do anything else, so it is given while the SDK is still to come.
+answer. Clients wait for the first answer before they do anything else, so it is sent before the SDK is loaded.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from shopfloor.toolkit import Json, Toolset
 SERVER_NAME = "shopfloor"
 SERVER_TITLE = "Shopfloor"
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""The revisions with a handshake. A client that offers another one is answered with the newest of them."""
+"""The revisions with a handshake. A client that offers any other revision gets the newest of these."""
 
 STATELESS_REVISION = "2026-07-28"
-"""The revision without a handshake. Its clients ask first what a server supports."""
+"""The revision without a handshake. Its clients first ask what a server supports."""
 
 _META = "io.modelcontextprotocol/"
 _CAPABILITIES = {
@@ -35,7 +35,7 @@ _CLIENT_FIELDS = {"name", "version", "title", "description", "websiteUrl"}
 def answer_initialize(line: bytes, write_text: Callable[[], str]) -> Json | None:
     """Return the response to a line with an ordinary `initialize` request; None leaves the line to the SDK.
 
-    `write_text` returns the instructions. Only shapes that the SDK accepts are answered here: its error for any other
+    `write_text` returns the instructions. Only shapes that the SDK accepts are answered here: for any other, its error
     is better than a guess.
     """
     message = _parse(line)
@@ -54,8 +54,8 @@ def answer_initialize(line: bytes, write_text: Callable[[], str]) -> Json | None
 def answer_discover(line: bytes, write_text: Callable[[], str]) -> Json | None:
     """Return the response to a line with an ordinary `server/discover` request; None leaves the line to the SDK.
 
-    The SDK must not get a line that is answered here: after it, it accepts no handshake. goose 1.50 waits 10 s for
-    this answer and then sends `initialize`, so on a busy machine it got no tools.
+    The SDK must not get a line that is answered here, because it would accept no handshake afterwards. goose 1.50 waits
+    10 s for this answer and then sends `initialize`, so on a busy machine it got no tools.
     """
     message = _parse(line)
     if not _is_ordinary_discover(message):
@@ -92,7 +92,7 @@ def write_instructions(actor: Principal, toolsets: Sequence[Toolset]) -> str:
 
 
 def _describe_no_tools(actor: Principal, toolsets: Sequence[Toolset]) -> str:
-    """Return why the tool list is empty: most often a token of one toolset is used at another."""
+    """Return why the tool list is empty: usually, the token belongs to another toolset."""
     names = ", ".join(toolset.name for toolset in toolsets)
     return (
         f"The token is that of the {actor.kind.value} '{actor.name}', which may call no tool of {names}, so the tool list is empty. "

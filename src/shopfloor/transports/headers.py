@@ -1,7 +1,7 @@
 """The headers of a request, read once.
 
-Starlette's `Headers` goes through all headers at each look-up. The gate, the credential and the endpoint look up a dozen,
-which took 7 % of a call.
+Starlette's `Headers` scans all headers at each lookup. The gate, the credential and the endpoint look up a dozen, which
+took 7 % of a call.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _KEY = "shopfloor.request_headers"
 
 
 class RequestHeaders:
-    """The values of each header, by its name in lower case, without the white space around them."""
+    """The values of each header by lower-case name, without surrounding white space."""
 
     __slots__ = ("_values", "pairs")
 
     def __init__(self, sent: Iterable[tuple[bytes, bytes]]) -> None:
-        # httptools keeps the white space, and RFC 9110 does not count it as part of the value.
+        # httptools keeps the white space, which RFC 9110 excludes from the value.
         self.pairs = [(name.decode("latin-1"), value.strip(b" \t").decode("latin-1")) for name, value in sent]
         self._values: dict[str, list[str]] = {}
         for name, value in self.pairs:
@@ -40,7 +40,7 @@ class RequestHeaders:
 
 
 def read_headers(scope: Scope) -> RequestHeaders:
-    """Return the headers of a request. They are read at the first call, and kept with the request."""
+    """Return the headers of a request. They are parsed on the first call and kept with the request."""
     headers: RequestHeaders | None = scope.get(_KEY)
     if headers is None:
         headers = scope[_KEY] = RequestHeaders(scope["headers"])

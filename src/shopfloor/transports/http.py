@@ -31,7 +31,7 @@ from shopfloor.web.routes import Pages
 if TYPE_CHECKING:
     from shopfloor.transports.mcp import Endpoint
 
-# Importing the MCP SDK takes 0.45 s, as long as everything else at the start, and a server is ready without it. It is
+# Importing the MCP SDK takes 0.45 s, as long as everything else at startup, and a server is ready without it. It is
 # loaded on the first request, or this many seconds after the start.
 PRELOAD_DELAY_SECONDS = 0.5
 
@@ -58,7 +58,7 @@ def build_app(engine: Engine) -> ASGIApp:
         ]
 
     async def not_found(request: Request, error: Exception) -> Response:
-        # A browser gets a page with the way back, a program an error envelope.
+        # A browser gets a page with a link back, a program an error envelope.
         if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
             return await desk.render_not_found(request)
         return await service.not_found(request, error)
@@ -77,10 +77,10 @@ def build_app(engine: Engine) -> ASGIApp:
 
 
 def _route_calls(calls: Mapping[str, ASGIApp], app: ASGIApp) -> ASGIApp:
-    """Return an application that passes calls on to their endpoint, and everything else to `app`."""
+    """Return an application that routes calls to their endpoint and everything else to `app`."""
 
-    # Starlette wraps each request in two middlewares and goes through its routes: 5 % of a call. An endpoint of calls
-    # renders its own errors. The methods that it does not have are left to Starlette.
+    # Starlette wraps each request in two middlewares and scans its routes: 5 % of a call. A call endpoint renders its
+    # own errors. Starlette handles the methods that it does not support.
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         is_call = scope["type"] == "http" and scope["method"] == "POST"
         await (calls.get(scope["path"], app) if is_call else app)(scope, receive, send)
@@ -118,7 +118,7 @@ class McpEndpoints:
         if self._loaded.done():
             return self._loaded.result()[path]
         self._requested.set()
-        # All requests wait for the same future: one that is cancelled must not cancel it for the others.
+        # All requests wait for the same future: a cancelled request must not cancel it for the others.
         return (await asyncio.shield(self._loaded))[path]
 
     async def _run(self, closing: asyncio.Event) -> None:
@@ -131,7 +131,7 @@ class McpEndpoints:
         loading = asyncio.ensure_future(asyncio.to_thread(self._load))
         await asyncio.wait((loading,))
         if (failure := loading.exception()) is not None:
-            # Each request fails with it. Without this, every client of the server waited forever.
+            # Each request then fails with it. Without this, every client of the server waited forever.
             self._loaded.set_exception(failure)
             return
         endpoints = loading.result()
@@ -196,7 +196,7 @@ class ServiceRoutes:
         """Return a function that accepts a bearer token or a page session."""
 
         async def authenticate_any(request: Request) -> Credential:
-            # A bearer token counts before the cookie: its caller is a program, which has no form token.
+            # A bearer token takes precedence over the cookie: its caller is a program, which has no form token.
             if "authorization" in request.headers:
                 return await authenticate(self._engine, request.scope)
             return await pages.authenticate(request)
@@ -204,7 +204,7 @@ class ServiceRoutes:
         return authenticate_any
 
     async def render_error(self, request: Request, error: Exception) -> Response:
-        """Render an error that a route did not render itself, as /mcp/execute does."""
+        """Render an error that a route did not render itself, in the same way as /mcp/execute."""
         assert isinstance(error, ShopfloorError)
         if isinstance(error, Unauthenticated):
             return self._reject_unauthenticated(error, request)
@@ -225,6 +225,6 @@ class ServiceRoutes:
 
 
 def _stable_error(error: ShopfloorError) -> dict[str, object]:
-    """Render an error without a timestamp, so that it is the same for every caller, byte for byte."""
+    """Render an error without a timestamp, so that it is byte-identical for every caller."""
     details = {"hint": error.hint} if error.hint else {}
     return {"success": False, "error": {"code": error.code, "message": error.message, "details": details}}

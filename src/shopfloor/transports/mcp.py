@@ -98,7 +98,7 @@ def _protocol_error(status: int, code: int, message: str) -> JSONResponse:
 
 
 def _strip_header_spaces(scope: Scope) -> None:
-    """Strip white space around header values: httptools keeps it, and the SDK takes it as part of the value."""
+    """Strip white space around header values: httptools keeps it, and the SDK treats it as part of the value."""
     scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
 
 
@@ -117,11 +117,11 @@ def _replay_body(body: bytes, receive: Receive) -> Receive:
 
 
 def _add_result_headers(scope: Scope, send: Send) -> Send:
-    """Add the headers of the call's result, if it is known by then."""
+    """Add the headers of the call's result, if it is already known."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            # What a caller may see depends on its credential, and a shared cache must not give it to others.
+            # The response depends on the caller's credential, so a shared cache must not serve it to others.
             extra = [_PRIVATE, *scope.get(HEADERS_KEY, ())]
             message = {**message, "headers": [*message.get("headers", []), *extra]}
         await send(message)

@@ -73,8 +73,8 @@ def build_server(
 
 @cache
 def _find_version() -> str:
-    # It parses the metadata of the package, which takes longer than building a server. A server has one per toolset,
-    # and a crew a server per task.
+    # Cached: parsing the package metadata takes longer than building an MCP server. A server has one per toolset, and a
+    # crew has a server per task.
     return version("shopfloor")
 
 
@@ -153,7 +153,7 @@ class _Handlers:
         params: types.CallToolRequestParams,
         session: ServerSession,
     ) -> Request:
-        """Return the request with a way to ask the person at the client, or with what that person answered."""
+        """Return the request with a way to ask the person at the client, or with that person's answer."""
         tool = request.tool
         if params.request_state is not None:
             arguments = elicitation.read_state(tool, params.request_state)
@@ -180,7 +180,7 @@ class _Handlers:
     async def read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        """Read a document; it is a call of its tool like any other."""
+        """Read a document by an ordinary call of its tool."""
         uri = str(params.uri)
         for toolset in self._toolsets:
             for resource in toolset.resources:
@@ -219,8 +219,8 @@ def _result_headers(answer: CallResult) -> list[tuple[bytes, bytes]]:
 
 
 def _to_mcp_tool(tool: Tool, schema: Json) -> types.Tool:
-    # For a tool that only reads, the protocol gives the other two hints no meaning, and `readOnly` and `idempotent` are
-    # false unless said. Every model pays for each word of the list.
+    # For a read-only tool, the protocol gives the other two hints no meaning, and `readOnly` and `idempotent` default
+    # to false. Every model pays for each word of the list.
     return types.Tool(
         name=tool.name,
         title=tool.title,
@@ -236,9 +236,9 @@ def _to_mcp_tool(tool: Tool, schema: Json) -> types.Tool:
 
 
 def _shorten_schema(schema: Json) -> Json:
-    """Leave out lengths that descriptions do not name, except that a required argument must not be empty.
+    """Omit length limits that descriptions do not mention, except that a required argument must not be empty.
 
-    The server checks them anyway. Of the list for a worker, they were 100 of 2,800 tokens.
+    The server checks them anyway. They were 100 of the 2,800 tokens of a worker's list.
     """
     required = schema.get("required", ())
     return schema | {
@@ -261,7 +261,7 @@ def _drop_lengths(argument: Json, *, keep_minimum: bool) -> Json:
 
 
 def _schemas_with_header_args(toolsets: Sequence[Toolset]) -> Callable[[str], Mapping[str, Any] | None]:
-    """Return the schemas that have arguments repeated in headers: the SDK reads a schema on every call to check them."""
+    """Return the schemas with arguments repeated in headers: the SDK reads a schema on every call to check them."""
     tools = {tool.name: tool for toolset in toolsets for tool in toolset.tools.values()}
     found: dict[str, Mapping[str, Any] | None] = {}
 
@@ -274,7 +274,7 @@ def _schemas_with_header_args(toolsets: Sequence[Toolset]) -> Callable[[str], Ma
 
 
 def _to_mcp_result(answer: CallResult) -> dict[str, Any]:
-    """Render the result: text and structured content say the same, the notice of unread mail is a block of its own."""
+    """Render the result: text and structured content are the same, the notice of unread mail is a separate block."""
     notice = answer.record.notice
     content = [{"type": "text", "text": answer.text}]
     result: dict[str, Any] = {"content": content, "isError": answer.error is not None, "resultType": "complete"}
@@ -288,7 +288,7 @@ def _to_mcp_result(answer: CallResult) -> dict[str, Any]:
 
 
 def _wrap_non_object_arguments(context: Context) -> Context:
-    """Wrap arguments that are not an object, so that the toolset rejects them and the log has them."""
+    """Wrap arguments that are not an object, so that the toolset rejects and logs them."""
     params = context.params
     if context.method != "tools/call" or params is None or isinstance(params.get("arguments"), Mapping | None):
         return context
@@ -325,12 +325,12 @@ def _read_session(context: Context) -> str | None:
 
 
 def _find_header(context: Context) -> Callable[[str], str]:
-    """Return a function that finds a header of the request; over stdio there are none."""
+    """Return a function that finds a header of the request; stdio has none."""
     return (lambda _: "") if context.request is None else read_headers(context.request.scope).find
 
 
 class _Progress:
-    """Progress reported by the call's thread, sent by the event loop, all of it before the result."""
+    """Progress reported by the call's thread and sent by the event loop, completely before the result."""
 
     def __init__(self, context: Context) -> None:
         self._session = context.session
@@ -366,7 +366,7 @@ def _to_mcp_prompt(prompt: Prompt) -> types.Prompt:
 
 
 def _to_mcp_contents(resource: Resource, uri: str, answer: CallResult, not_found_code: int) -> types.ReadResourceResult:
-    """Return the document, or raise a protocol error, the only kind of error that a resource can have."""
+    """Return the document, or raise a protocol error, the only kind of error for resources."""
     if answer.error is not None:
         code = not_found_code if isinstance(answer.error, NotFound) else _CALL_REJECTED
         raise MCPError(

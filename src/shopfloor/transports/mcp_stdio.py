@@ -1,4 +1,4 @@
-"""MCP over stdin and stdout, by the MCP SDK."""
+"""MCP over stdin and stdout with the MCP SDK."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INVALID_MESSAGE = "Invalid message: send one JSON-RPC message per line, in UTF-
 async def serve(
     engine: Engine, toolsets: Sequence[Toolset], credential: Credential, first_line: bytes, *, is_answered: bool
 ) -> None:
-    """Serve until stdin ends. The first line was read before, and is perhaps answered."""
+    """Serve until stdin ends. The first line was already read, and possibly answered."""
     server = mcp_server.build_server(engine, toolsets, "stdio", credential)
     async with stdio_server() as (received, sent):
         messages: Any = _ValidMessages(received, sent, first_line)
@@ -32,7 +32,7 @@ async def serve(
 
 
 class _ResponsesAfterFirst:
-    """The SDK's responses without its first one, to `initialize`, which the client has already got."""
+    """The SDK's responses except the first, to `initialize`, which the client already has."""
 
     def __init__(self, sent: Any) -> None:
         self._sent = sent
@@ -58,7 +58,7 @@ class _ResponsesAfterFirst:
 
 
 class _ValidMessages:
-    """The messages that can be parsed, with the first line; the others are answered with a parse error."""
+    """The first line and all later messages that can be parsed; others are answered with a parse error."""
 
     def __init__(self, received: Any, sent: Any, first_line: bytes) -> None:
         self._received = received
@@ -77,10 +77,10 @@ class _ValidMessages:
         return self
 
     async def __anext__(self) -> SessionMessage:
-        # The SDK drops a line that it cannot parse, such as half a surrogate pair or JSON nested 200 levels deep,
-        # without a response, and its sender would wait forever.
+        # The SDK silently drops a line that it cannot parse, such as one with an unpaired surrogate or JSON nested 200
+        # levels deep, and its sender would wait forever.
         while isinstance(item := await self._receive(), Exception):
-            # The line, or the part of it, that could not be parsed. Blank lines are not messages.
+            # The line, or part of it, that could not be parsed. Blank lines are not messages.
             given = item.errors(include_url=False)[0]["input"] if isinstance(item, ValidationError) else None
             if isinstance(given, str) and not given.strip():
                 continue

@@ -49,7 +49,7 @@ _ERRORS = {
 }
 
 
-# Without a credential too: until the first one is issued, a server on loopback is open to its own machine.
+# Also without a credential: until the first one is issued, a server on loopback is open to its own machine.
 _SECURITY: list[Json] = [{}, {"bearer": []}]
 _ID: Json = {"type": "string", "pattern": "^conv-[1-9][0-9]{0,17}$"}
 _CONVERSATION: Json = {

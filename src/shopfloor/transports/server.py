@@ -36,12 +36,12 @@ STOP_SECONDS = 3
 BACKLOG = 2048
 FLUSH_SECONDS = 1
 MAX_HEAD_BYTES = 64 * 1024
-# How long a request may take to arrive; a slower client would hold a connection that others need.
+# How long a request may take to arrive; a slower client would occupy a connection that others need.
 REQUEST_TIMEOUT_SECONDS = 30.0
 
 WRITE_TIMEOUT_SECONDS = 30.0
 MIN_WRITE_BYTES = 16 * 1024
-"""What a client must read of a response within WRITE_TIMEOUT_SECONDS, unless it reads all of it."""
+"""Minimum that a client must read of a response within WRITE_TIMEOUT_SECONDS, unless it reads all of it."""
 
 OPERATOR_TOKEN_FILE = "operator.token"  # nosec B105 # the name of a file
 LOCK_FILE = "serve.lock"
@@ -72,9 +72,9 @@ async def serve_embedded(engine: Engine, host: str, port: int) -> AsyncIterator[
 
 
 async def _outlast(task: asyncio.Task[None]) -> None:
-    """Wait for the end of a task, even when this wait is cancelled."""
-    # A cancelled server would leave its socket to be closed while the event loop watches it. The next file with the
-    # same number is then never polled: a crew that ended while an agent's server stopped waited forever for git.
+    """Wait for a task to end, even if this wait is cancelled."""
+    # A cancelled server's socket would be closed while the event loop still watches it. The next file with the same
+    # descriptor is then never polled: a crew that ended while an agent's server stopped waited forever for git.
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -99,7 +99,8 @@ def serve(settings: Settings, ready: Callable[[Engine, str], None]) -> None:
 
 
 def serve_workers(settings: Settings, start: Callable[[], None], ready: Callable[[Engine, str], None]) -> None:
-    """Serve with `settings.workers` processes until a signal. Each calls `start` first, and the first one `ready`."""
+    """Serve with `settings.workers` processes until a signal. Each calls `start` first; the first also calls
+    `ready`."""
     if settings.database_url.startswith("sqlite"):
         raise BadSettings("workers: more than one needs PostgreSQL, since a SQLite file has one writer")
     prepare_data_folder(settings)
@@ -142,27 +143,27 @@ def _run_server(engine: Engine, bound: socket.socket, ready: Callable[[Engine, s
     engine.start("serve", engine.settings.public_url or url)
     config = uvicorn_config(http.build_app(engine), engine.settings.trusted_proxies)
     server = _StandaloneServer(config, engine, lambda: ready(engine, url))
-    # Garbage is collected less often, and not among the objects of the start: a busy server spent 8 % of its time on it.
+    # Collect garbage less often, and never scan the objects of startup: a busy server spent 8 % of its time on it.
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
     server.run(sockets=[bound])
 
 
 def _abandon_after(seconds: float, engine: Engine) -> threading.Timer:
-    """Exit after that time, even if calls are still running. A stuck call is abandoned; what others have written is kept."""
+    """Exit after that time, even if calls are still running. Stuck calls are abandoned; completed writes are kept."""
 
     def flush() -> None:
         with contextlib.suppress(ShopfloorError):
-            # Calls that have got their response may have log rows that wait for the next commit.
+            # Answered calls may have log rows that wait for the next commit.
             engine.database.store.flush()
 
     def abandon() -> None:
         _log.warning("abandoned calls that did not end within %s s", DRAIN_SECONDS + STOP_SECONDS)
-        # On a thread of its own: with a store that is stuck, the flush took 60 s.
+        # On a separate thread: with a stuck store, the flush took 60 s.
         flushing = threading.Thread(target=flush, daemon=True)
         flushing.start()
         flushing.join(FLUSH_SECONDS)
-        # os._exit runs no exit handlers. This one writes the queued log lines, and waits a second at most.
+        # os._exit runs no exit handlers. This call writes the queued log lines, and waits at most a second.
         logging.shutdown()
         os._exit(0)
 
@@ -173,11 +174,11 @@ def _abandon_after(seconds: float, engine: Engine) -> threading.Timer:
 
 
 def check_exposure(engine: Engine, host: str) -> None:
-    """Refuse to serve others than this machine without credentials."""
+    """Refuse to serve other machines without credentials."""
     if engine.identity.needs_credential():
         return
     reason = "" if is_loopback(host) else f"listen on {host}"
-    # A proxy on this machine reaches a server on loopback, and passes on the requests of others as if they were local.
+    # A proxy on this machine can reach a server on loopback, and makes the requests of others look local.
     for name in ("public_url", "trusted_proxies", "allowed_hosts", "allowed_origins"):
         if getattr(engine.settings, name):
             reason = reason or f"serve others (setting {name})"
@@ -189,9 +190,9 @@ def check_exposure(engine: Engine, host: str) -> None:
 
 
 def ensure_operator_token(engine: Engine) -> str:
-    """Return the operator's token from its file, or issue one if there is none that works."""
+    """Return the operator's token from its file, or issue one if that is missing or invalid."""
     path = engine.settings.data / OPERATOR_TOKEN_FILE
-    # A token from a store that was deleted or replaced no longer works, and a new one is issued.
+    # A token from a store that was deleted or replaced no longer works; a new one is issued.
     if path.exists():
         token = path.read_text().strip()
         with contextlib.suppress(Unauthenticated):
@@ -205,7 +206,7 @@ def ensure_operator_token(engine: Engine) -> str:
 def write_private(path: Path, text: str) -> None:
     """Write a file atomically, readable by its owner only."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    # The mode is set when the file is created: after a chmod it would have been readable for a moment.
+    # The mode is set when the file is created: with a later chmod it would be readable for a moment.
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
     temporary.replace(path)
@@ -213,12 +214,12 @@ def write_private(path: Path, text: str) -> None:
 
 @contextmanager
 def lock_data_folder(settings: Settings) -> Iterator[Callable[[str], None]]:
-    """Allow one server per SQLite data folder; the error of a second one names the first one."""
+    """Allow one server per SQLite data folder; the error of a second server names the first."""
     if not settings.database_url.startswith("sqlite"):
         yield lambda url: None
         return
-    # "w" would empty the file of the server that holds the lock. The kernel releases the lock when the process ends, so
-    # a crash leaves nothing to clean up.
+    # "w" would truncate the file of the server that holds the lock. The kernel releases the lock when the process ends,
+    # so a crash leaves nothing to clean up.
     with (settings.data / LOCK_FILE).open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -227,7 +228,7 @@ def lock_data_folder(settings: Settings) -> Iterator[Callable[[str], None]]:
             try:
                 first = json.loads(file.read())
                 where = f"at {first['url']} (process {first['pid']})"
-            except (ValueError, KeyError):  # it has locked the file and not written to it yet
+            except (ValueError, KeyError):  # it has locked the file but not written to it yet
                 where = "and is just starting"
             raise AlreadyRunning(
                 f"Another server already uses {settings.data}, {where}. Use that one, stop it, or give this one its "
@@ -277,7 +278,7 @@ def bind_socket(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def socket_url(bound: socket.socket) -> str:
-    """Return the URL by which this machine reaches the socket."""
+    """Return the URL at which this machine reaches the socket."""
     host, port = bound.getsockname()[:2]
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # nosec B104
     return f"http://{name}:{port}"
@@ -295,10 +296,10 @@ def uvicorn_config(app: ASGIApp, trusted_proxies: Sequence[str] = ()) -> uvicorn
         access_log=False,
         server_header=False,
         date_header=False,
-        # By default uvicorn believes every process of this machine what it says about the client's address.
+        # By default uvicorn trusts what every process on this machine says about the client's address.
         proxy_headers=bool(trusted_proxies),
         forwarded_allow_ips=list(trusted_proxies),
-        # uvicorn cancels what is left after it; the gate then answers with 503.
+        # uvicorn then cancels the remaining requests, and the gate answers them with 503.
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
 
@@ -319,7 +320,7 @@ class _Protocol(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
     _unread = 0
-    """How much the client had not read at the last check; 0 when it has read something since, or could not."""
+    """Bytes that the client had not read at the last check; 0 if it has read some since, or had nothing to read."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -331,7 +332,7 @@ class _Protocol(HttpToolsProtocol):
         if self._write_timer is not None:
             self._write_timer.cancel()
         if self.cycle is not None:
-            # A call that fails for a transient reason is not retried for a caller that is gone.
+            # A call that fails for a transient reason is not retried for a caller that disconnected.
             cast("dict[str, Any]", self.cycle.scope)[DISCONNECTED_KEY] = True
         super().connection_lost(exc)
 
@@ -349,9 +350,9 @@ class _Protocol(HttpToolsProtocol):
         self._watch_writing()
 
     def _watch_writing(self) -> None:
-        """Check from time to time whether the client reads: while writing is paused, and after each response."""
-        # The timer runs on over many responses, and no callback for each byte is asked for: starting one for each
-        # response, and pausing it until the last byte is read, cost 5 % of a call.
+        """Check periodically whether the client reads: while writing is paused, and after each response."""
+        # One timer spans many responses: starting one for each response, and pausing it until the last byte is read,
+        # cost 5 % of a call.
         if self._write_timer is None:
             self._write_timer = self.loop.call_later(WRITE_TIMEOUT_SECONDS / 2, self._check_writing)
 
@@ -361,7 +362,7 @@ class _Protocol(HttpToolsProtocol):
         waiting = self.transport.get_write_buffer_size()
         if waiting == 0:
             return
-        # Of a response that is still being written, what waits may be new. It is paused above 64 kB.
+        # While a response is still being written, the waiting bytes may be new. Writing pauses above 64 kB.
         is_whole = self.flow.write_paused or self.cycle.response_complete
         if is_whole and self._unread and self._unread - waiting < MIN_WRITE_BYTES:
             self.transport.abort()
@@ -370,7 +371,7 @@ class _Protocol(HttpToolsProtocol):
         self._watch_writing()
 
     def data_received(self, data: bytes) -> None:
-        # Bytes since the last event of the parser. Inside a head they are limited; the gate limits bodies.
+        # Bytes since the parser's last event. Limited inside a head; the gate limits bodies.
         self._pending += len(data)
         super().data_received(data)
         self._update_timer()
@@ -381,7 +382,7 @@ class _Protocol(HttpToolsProtocol):
                 self.transport.close()
 
     def _update_timer(self) -> None:
-        """Run the timer while a request is arriving; one that arrives in one piece never starts it."""
+        """Run the timer while a request is arriving; a request that arrives in one piece never starts it."""
         if self._arriving and self._timer is None:
             self._timer = self.loop.call_later(REQUEST_TIMEOUT_SECONDS, self._on_timeout)
         elif not self._arriving and self._timer is not None:
@@ -399,7 +400,7 @@ class _Protocol(HttpToolsProtocol):
         self._pending, self._in_head, self._in_body, self._arriving = 0, True, False, True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # Trailers follow the body. RFC 9110 forbids to merge them into the headers: a proxy that checks or removes a
+        # Trailers follow the body. RFC 9110 forbids merging them into the headers: a proxy that checks or removes a
         # header, such as Authorization or Forwarded, does not look there.
         if self._in_head:
             super().on_header(name, value)
@@ -407,7 +408,7 @@ class _Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._pending, self._in_head, self._in_body = 0, False, True
         _, scheme, rest = self.url.partition(b"://")
-        # RFC 9112: the host of an absolute-form target counts, not the Host header. The gate checks the header alone.
+        # RFC 9112: the host of an absolute-form target overrides the Host header. The gate checks only the header.
         if scheme and not self.url.startswith(b"/"):
             host = re.split(rb"[/?#]", rest, maxsplit=1)[0]
             self.headers[:] = [header for header in self.headers if header[0] != b"host"] + [(b"host", host)]
@@ -434,7 +435,7 @@ class _EmbeddedServer(uvicorn.Server):
 
 
 class _StandaloneServer(uvicorn.Server):
-    """A server of its own: announces that it is ready; the first signal stops it, the second ends it at once."""
+    """A standalone server: announces that it is ready; the first signal stops it, the second ends it at once."""
 
     def __init__(self, config: uvicorn.Config, engine: Engine, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -444,7 +445,7 @@ class _StandaloneServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            # It reads from the store, which would block the event loop.
+            # On a thread: it reads from the store, which would block the event loop.
             await asyncio.to_thread(self._ready)
 
     def handle_exit(self, sig: int, frame: types.FrameType | None) -> None:
@@ -452,7 +453,7 @@ class _StandaloneServer(uvicorn.Server):
         if self.should_exit:
             os._exit(128 + sig)
         self.should_exit = True
-        # From here on, since asyncio itself waits for threads that are stuck in the store.
+        # Started here, since asyncio itself waits for threads that are stuck in the store.
         _abandon_after(DRAIN_SECONDS + STOP_SECONDS, self._engine)
         self._engine.cancel_waits()
 

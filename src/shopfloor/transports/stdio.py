@@ -26,7 +26,7 @@ def serve(engine: Engine, toolsets: Sequence[Toolset], credential: Credential) -
     elif (discovered := handshake.answer_discover(first_line, write_text)) is not None:
         _write(discovered)
         first_line = b""
-    # Imported after the answer: this is the import that `handshake` keeps the client from waiting for.
+    # Imported after the answer: this is the slow import that `handshake` avoids.
     from shopfloor.transports import mcp_stdio  # noqa: PLC0415
 
     asyncio.run(mcp_stdio.serve(engine, toolsets, credential, first_line, is_answered=response is not None))
@@ -40,8 +40,8 @@ def _write(response: Json) -> None:
 def _read_line() -> bytes:
     """Read a line from stdin, and nothing after it.
 
-    It is read without a buffer, byte by byte: the SDK reads from a copy of the file descriptor, and would not see what
-    a buffer of ours has taken. A request of 2 kB costs 1 ms.
+    It reads without a buffer, byte by byte: the SDK reads from a copy of the file descriptor, and would not see bytes
+    in our buffer. A request of 2 kB costs 1 ms.
     """
     with io.FileIO(sys.stdin.fileno(), closefd=False) as stdin:
         return stdin.readline()

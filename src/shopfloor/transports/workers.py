@@ -1,7 +1,7 @@
 """Several server processes on one machine, which share a listening socket: `shopfloor serve --workers N`.
 
-The process that was started only watches the others. It restarts a worker that died, passes signals on, and has no
-threads, so that it may fork at any time. Workers end with it, even when it is killed.
+The parent process only watches the workers. It restarts a worker that died, forwards signals, and has no threads, so
+that it may fork at any time. Workers end with it, even if it is killed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ RESTART_PAUSE_SECONDS = 0.5
 _SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD})
 
 Run = Callable[[int, Callable[[], None]], None]
-"""Takes the number of the worker, and what to call once it is ready."""
+"""Takes the worker's number, and a function to call once it is ready."""
 
 
 def run_workers(count: int, run: Run) -> None:
-    """Run that many workers until a signal. In a worker, return or raise what `run` does."""
+    """Run `count` workers until a signal. In a worker, return or raise as `run` does."""
     # Blocked signals wait until `sigwait` takes them, so that none interrupts a fork.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     watcher = _Watcher(run)
@@ -41,16 +41,16 @@ class _Watcher:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._workers: dict[int, int] = {}
-        # Nothing is ever written to it: workers see its end when the watcher is gone.
+        # Nothing is ever written to it: workers see end of file when the watcher is gone.
         self._lifeline = os.pipe()
 
     def start(self, number: int, *, wait: bool) -> bool:
-        """Start a worker, and wait until it is ready if asked to. Return False in the worker, once it has ended."""
+        """Start a worker; with `wait`, wait until it is ready. Return False in the worker, once it has ended."""
         ready_reader, ready_writer = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(ready_reader)
-            # The write end must be open in the watcher alone, or its death would close nothing.
+            # Only the watcher may keep the write end open, or its death would close nothing.
             os.close(self._lifeline[1])
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             threading.Thread(target=_end_with, args=(self._lifeline[0],), daemon=True).start()
@@ -62,7 +62,7 @@ class _Watcher:
         is_ready = not wait or os.read(ready_reader, 1) == b"x"
         os.close(ready_reader)
         if not is_ready:
-            # It has said why.
+            # The worker has printed why.
             sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
         return True
 
@@ -79,7 +79,7 @@ class _Watcher:
                     return None
 
     def _reap(self) -> list[int]:
-        """Return the numbers of the workers that have ended since."""
+        """Return the numbers of the workers that have ended."""
         ended = []
         # Signals are not queued: one SIGCHLD may stand for several workers.
         while self._workers:
