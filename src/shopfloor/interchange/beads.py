@@ -29,10 +29,10 @@ DEFAULT_FILE = ".beads/issues.jsonl"
 
 _BLOCKING = ("blocks", "conditional-blocks", "waits-for")
 _PARENT = "parent-child"
-# A molecule is what `bd` makes of a workflow: a parent of its steps.
+# A molecule is what `bd` turns a workflow into: the parent of its steps.
 _EPIC_TYPES = ("epic", "molecule")
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-# What an export writes, for a task that is completed or cancelled. An import has nothing to keep of it.
+# The close reasons that an export writes for completed and cancelled tasks. An import drops them.
 _EXPORTED_REASONS = ("done", "won't do")
 _STATUS_BY_STATE = {"COMPLETED": "closed", "CANCELLED": "closed", "IN_PROGRESS": "in_progress", "BLOCKED": "blocked"}
 
@@ -44,7 +44,7 @@ def read_beads(path: Path) -> Plan:
     """
     issues: list[Mapping[str, Any]] = []
     others = 0
-    # Not splitlines: a text may contain U+2028 as it is, which other programs that write this format do not escape.
+    # Not splitlines: a text may contain a raw U+2028, which other programs that write this format do not escape.
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
@@ -69,7 +69,7 @@ def read_beads(path: Path) -> Plan:
 
 
 def write_beads(epics: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield one line per epic and task. Ids begin with `sf`, the prefix to name at `bd init --prefix sf`."""
+    """Yield one line per epic and task. Ids start with `sf`: run `bd init --prefix sf` before importing them."""
     for epic in epics:
         yield _format_issue(f"sf-e{epic['number']}", epic, "epic", [], [])
     for task in tasks:
@@ -104,7 +104,7 @@ def _find_parent(issue: Mapping[str, Any]) -> str | None:
 
 
 def _find_epic(id: str, parents: Mapping[str, str | None], epics: set[str]) -> str | None:
-    """Return the nearest epic above an issue: a task may be below a feature, and the feature below an epic."""
+    """Return the nearest epic above an issue: a task may belong to a feature, and the feature to an epic."""
     seen = {id}
     above = parents.get(id)
     while above is not None and above not in seen:
@@ -116,7 +116,7 @@ def _find_epic(id: str, parents: Mapping[str, str | None], epics: set[str]) -> s
 
 
 def _get_plain_text(issue: Mapping[str, Any], name: str) -> str:
-    """Return a text without the colours of a terminal, which agents paste with the output of commands."""
+    """Return a text without terminal colours, which agents paste with the output of commands."""
     return _ESCAPE_SEQUENCE.sub("", get_text(issue, name))
 
 
@@ -154,7 +154,7 @@ def _to_comment(comment: Mapping[str, Any]) -> PlanComment:
     body = _ESCAPE_SEQUENCE.sub("", get_text(comment, "text", "body"))
     id = comment.get("id")
     return PlanComment(
-        # A comment without an id is known by its text, so that a second import does not add it again.
+        # A comment without an id is identified by its text, so that a second import does not add it again.
         id=str(id) if isinstance(id, int | str) else hashlib.sha256(body.encode()).hexdigest()[:16],
         author=get_text(comment, "author") or "unknown",
         body=body,

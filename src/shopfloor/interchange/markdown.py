@@ -99,7 +99,7 @@ def _list_entries(
 
 
 def _build_id(used: dict[str, int], *parts: str) -> str:
-    """Return an id for a text that has none: the same file gives the same ids again."""
+    """Return an id for a text without one; the same file always gives the same ids."""
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     used[digest] = used.get(digest, 0) + 1
     return digest if used[digest] == 1 else f"{digest}-{used[digest]}"

@@ -48,7 +48,7 @@ class PlanItem:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a file contains, and what of it cannot be taken over."""
+    """The contents of a file, and warnings about what cannot be imported."""
 
     items: list[PlanItem]
     warnings: list[str] = field(default_factory=list)
@@ -79,7 +79,7 @@ def build_plan(items: Iterable[PlanItem], warnings: Iterable[str] = ()) -> Plan:
 
 
 def join_sections(*sections: tuple[str, str]) -> str:
-    """Return the texts that are not empty, each under its heading. A section without a heading is left unchanged."""
+    """Return the non-empty texts, each under its heading. A section without a heading is left unchanged."""
     parts = [(heading, text.strip()) for heading, text in sections]
     return "\n\n".join(f"## {heading}\n\n{text}" if heading else text for heading, text in parts if text)
 

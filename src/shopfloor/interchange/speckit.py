@@ -37,8 +37,8 @@ class _Phase:
 def read_speckit(path: Path) -> Plan:
     """Read the tasks of a feature, which becomes an epic.
 
-    Spec Kit says the order in words: phases follow each other, user stories need only the phases before the first
-    story, and a task with [P] runs beside its neighbours.
+    Spec Kit defines the order in prose: phases follow each other, user stories need only the phases before the first
+    story, and a task with [P] runs in parallel with its neighbours.
     """
     feature = path.resolve().parent.name
     title = feature
@@ -85,11 +85,11 @@ def _to_item(feature: str, mark: str, number: str, text: str, phases: list[_Phas
 
 
 def _list_needed(phase: _Phase, before: list[_Phase]) -> list[str]:
-    """Return the tasks that end the phases which have to be done before a phase begins."""
+    """Return the last tasks of the phases that must be done before a phase starts."""
     done = [each for each in before if each.tasks and not (phase.is_story and each.is_story)]
     if not done:
         return []
-    # Phases that are not stories follow each other, so the last of them stands for those before it.
+    # Phases that are not stories follow each other, so the last one covers those before it.
     chain = [each for each in done if not each.is_story][-1:]
     stories = [] if phase.is_story else [each for each in done if each.is_story]
     return [number for each in [*chain, *stories] for number in each.last]

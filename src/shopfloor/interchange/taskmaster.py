@@ -38,7 +38,7 @@ def read_taskmaster(path: Path) -> Plan:
     found = parse_json(read_text(path), str(path))
     if not isinstance(found, dict):
         raise InvalidInput(f"{path} is not a file of Task Master: it is not an object", field="file")
-    # Before tags were added, the tasks were at the top.
+    # Before Task Master had tags, the tasks were at the top level.
     tags = {DEFAULT_TAG: found} if isinstance(found.get("tasks"), list) else found
     items: list[PlanItem] = []
     for tag, content in tags.items():
@@ -60,7 +60,7 @@ def _to_items(tag: str, task: Mapping[str, Any], others: set[str]) -> Iterator[P
     siblings = {str(each.get("id")) for each in subtasks}
     children = [f"{number}.{each.get('id')}" for each in subtasks]
     for subtask, id in zip(subtasks, children, strict=True):
-        # A bare number names a sibling where there is one, and else a task.
+        # A bare number names a sibling if there is one, otherwise a task.
         wanted = [
             f"{number}.{each}" if each in siblings else each
             for each in _list_dependencies(subtask)
