@@ -1,1 +1,1 @@
-"""Connect MCP clients: their config files, the entries they need, and a check that lists the tools as they would."""
+"""Connect MCP clients: config files, the entries they need, and a check that lists the tools as a client would."""

@@ -26,9 +26,9 @@ def list_tools(endpoint: Endpoint, folder: Path) -> list[str]:
             return asyncio.run(_list_tools(endpoint, folder, errors))
         except TimeoutError:
             raise Unavailable(f"{endpoint.address} did not answer within {TIMEOUT_SECONDS:.0f} s") from None
-        except Exception as error:  # noqa: BLE001 - the SDK raises errors of several libraries, in groups
+        except Exception as error:  # noqa: BLE001 - the SDK raises errors of several libraries, in exception groups
             errors.seek(0)
-            # A server that ends at once says why on standard error, which is more than the SDK knows.
+            # A server that exits at once says why on standard error, which the SDK does not report.
             said = " ".join(errors.read(MAX_ERROR_CHARACTERS).split())
             cause = _find_cause(error)
             reason = said or str(cause) or type(cause).__name__
@@ -62,7 +62,7 @@ async def _collect(client: Client) -> list[str]:
 
 
 def _find_cause(error: BaseException) -> BaseException:
-    """Return the first real error in groups of errors."""
+    """Return the first real error in nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

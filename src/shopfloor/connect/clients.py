@@ -1,6 +1,6 @@
 """The table of clients: where each keeps its config, what an entry looks like, and its own command line.
 
-`shopfloor connect`, docs/clients.md and the page of a new token read this table. It has no other copy.
+`shopfloor connect`, docs/clients.md and the page of a new token all read this table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A config file of a client in one scope, and the keys of the table in it that has the MCP servers.
+    """A client's config file in one scope, and the keys of its table of MCP servers.
 
     In the path, `~` is the home folder and `{project}` the project root. `{config}` is the user's config folder and
     `{vscode}` the folder of VS Code's user settings. A key may also be `{project}`.
@@ -29,14 +29,14 @@ class Location:
     path: str
     keys: tuple[str, ...]
     alternative: str = ""
-    """Another name of the file, which is used if such a file exists."""
+    """Another name of the file, used if only that file exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """The files of a client that have hooks, and the event at which it shows unread mail to the model.
+    """A client's files with hooks, and the event at which it shows unread mail to the model.
 
-    Only files of one user are listed: the command names a path of this machine, which a shared file must not have.
+    Only files of one user are listed: the command contains a path of this machine, which a shared file must not.
     """
 
     event: str
@@ -60,7 +60,7 @@ class Client:
     http: Entry
     stdio: Entry
     reference: str | Entry | None
-    """How the header refers to a variable of the environment, or the whole entry if its shape differs."""
+    """How the header refers to an environment variable, or the whole entry if its shape differs."""
     add_http: str
     add_stdio: str
     headless: str = ""
@@ -69,17 +69,17 @@ class Client:
 
     @property
     def default_scope(self) -> Scope:
-        """The scope that is used unless another is named."""
+        """The scope to use unless another is given."""
         return next(iter(self.locations))
 
     @property
     def variable(self) -> str:
-        """The variable of the environment that a shared config refers to."""
+        """The environment variable that a shared config refers to."""
         # Not SHOPFLOOR_…: that prefix belongs to the settings.
         return f"{self.name.upper()}_SHOPFLOOR_TOKEN"
 
     def build_http(self, url: str, token: str | None) -> Entry:
-        """Return the entry for HTTP with the token itself, or without one with a reference to the variable."""
+        """Return the entry for HTTP with the token itself; without a token, with a reference to the variable."""
         if token is None and isinstance(self.reference, dict):
             return _fill(self.reference, {"url": url, "variable": self.variable})
         secret = f"Bearer {token}" if token is not None else str(self.reference).replace("NAME", self.variable)
@@ -90,7 +90,7 @@ class Client:
         return _fill(self.stdio, {"command": command[0]}, list(command[1:]))
 
     def format_command(self, url: str, token: str) -> str:
-        """Return the client's own command that connects it over HTTP, or the lines of its config without one."""
+        """Return the client's own command that connects it over HTTP or, if it has none, the lines of its config."""
         return self.add_http.replace("{url}", url).replace("{token}", token).replace("{variable}", self.variable)
 
     def format_stdio_command(self, command: Sequence[str]) -> str:

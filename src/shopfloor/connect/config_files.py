@@ -18,13 +18,13 @@ from shopfloor.errors import InvalidInput
 EDITORS: dict[Format, ModuleType] = {"json": json_text, "toml": toml_text, "yaml": yaml_text}
 
 MAX_CONFIG_BYTES = 32 * 1024 * 1024
-"""Claude Code keeps its history in the file that has its servers, and that grows to several megabytes."""
+"""Claude Code keeps its history in the same file as its servers, which grows to several megabytes."""
 
 _BY_HAND = "Run the command with --print and make the change by hand"
 
 
 def read_config(path: Path, format: Format) -> tuple[str, dict[str, Any]]:
-    """Return the text and the value of a config file; of a missing one, an empty text and table."""
+    """Return the text and the value of a config file; an empty text and table if it is missing."""
     text = read_text(path)
     try:
         value = EDITORS[format].parse(text) if text.strip() else {}
@@ -38,7 +38,7 @@ def read_config(path: Path, format: Format) -> tuple[str, dict[str, Any]]:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file, or an empty text if there is none."""
+    """Return the text of a file, or an empty string if there is none."""
     try:
         facts = path.lstat()
         if stat.S_ISLNK(facts.st_mode):
@@ -49,7 +49,7 @@ def read_text(path: Path) -> str:
             raise InvalidInput(f"{path} is not a regular file", hint=_BY_HAND)
         if facts.st_size > MAX_CONFIG_BYTES:
             raise InvalidInput(f"{path} is larger than {MAX_CONFIG_BYTES} bytes", hint=_BY_HAND)
-        # Newlines are kept as they are: a file with \r\n stays one.
+        # Newlines are kept: a file with \r\n keeps them.
         with path.open(encoding="utf-8", newline="") as file:
             return file.read()
     except (FileNotFoundError, NotADirectoryError):
@@ -73,12 +73,12 @@ def remove_member(text: str, format: Format, path: Sequence[str]) -> str:
 def _edit(text: str, format: Format, edit: Callable[[Any], str], path: Sequence[str], value: Any) -> str:
     """Edit the text and compare the result with the same change to the value.
 
-    The editors work on lines and know the usual shapes of a config. An unusual one, such as an inline table in TOML or
-    an anchor in YAML, is found here, before anything is written.
+    The editors work on lines and support the usual shapes of a config. An unusual shape, such as an inline table in
+    TOML or an anchor in YAML, is detected here, before anything is written.
     """
     editor = EDITORS[format]
     parsed = editor.parse(text) if text.strip() else {}
-    # Windows line ends would be mixed with the new lines.
+    # Otherwise Windows line endings would be mixed with the new lines.
     newline = "\r\n" if "\r\n" in text else "\n"
     try:
         changed = edit(editor).replace("\r\n", "\n").replace("\n", newline)
@@ -131,7 +131,7 @@ def write_text(path: Path, text: str, *, private: bool, backup: bool = True) -> 
 
 def _replace(path: Path, content: bytes, mode: int) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    # The mode is set when the file is created: after a chmod it would have been readable for a moment.
+    # The mode is set when the file is created: with a later chmod it would be readable for a moment.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -145,7 +145,7 @@ def _replace(path: Path, content: bytes, mode: int) -> None:
 
 
 def check_folders(path: Path, project: Path) -> None:
-    """Raise if a folder between the project root and the file is a symbolic link: it may lead out of the project."""
+    """Raise if a folder between the project root and the file is a symbolic link: it may point outside the project."""
     for folder in path.parents:
         if folder == project or project not in folder.parents:
             return
@@ -154,7 +154,7 @@ def check_folders(path: Path, project: Path) -> None:
 
 
 def is_shared(path: Path) -> bool:
-    """Return whether git tracks the file, or would with the next `git add`."""
+    """Return whether git tracks the file, or would after the next `git add`."""
     folder = next(parent for parent in path.parents if parent.is_dir())
     if _run_git(folder, "ls-files", "--error-unmatch", "--", str(path)) == 0:
         return True

@@ -51,7 +51,7 @@ class Choice:
 
     @property
     def is_reference(self) -> bool:
-        """Whether the config refers to a variable of the environment instead of having the token."""
+        """Whether the config refers to an environment variable instead of containing the token."""
         return self.transport == "http" and self.scope == "project" and self.client.reference is not None
 
     @property
@@ -74,7 +74,7 @@ class FileChange:
         return self.before != self.after
 
     def write(self) -> Path | None:
-        """Write the file and return its backup, if there was one before."""
+        """Write the file and return the backup of its old version, if any."""
         return config_files.write_text(self.file, self.after, private=self.is_private) if self.is_change else None
 
 
@@ -90,7 +90,7 @@ def find_client(name: str) -> Client:
 def choose(
     server: Server, client: Client, scope: str | None, transport: str | None, agent: str | None, type: str | None
 ) -> Choice:
-    """Decide on scope, transport, file and agent, and check all that can fail before anything is written."""
+    """Decide on scope, transport, file and agent, and check everything that can fail before anything is written."""
     found_scope = _choose_scope(client, scope)
     location = client.locations[found_scope]
     file = find_config(location, server.project)
@@ -142,7 +142,7 @@ def _check_agent(server: Server, name: str, type: str | None) -> None:
 
 
 def find_entry(file: Path, client: Client, keys: Sequence[str]) -> Entry | None:
-    """Return the entry of the client's config, if there is one."""
+    """Return the entry in the client's config, or None."""
     value: Any = config_files.read_config(file, client.format)[1]
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
@@ -163,7 +163,7 @@ def build_entry(server: Server, choice: Choice, token: str) -> Entry:
 
 
 def plan_changes(server: Server, choice: Choice, token: str) -> list[FileChange]:
-    """Return the changes of the client's config, and of the file with its hooks if that is another one."""
+    """Return the changes to the client's config, and to its hook file if that is a different file."""
     text, _ = config_files.read_config(choice.file, choice.client.format)
     entry = build_entry(server, choice, token)
     after = text
@@ -174,7 +174,7 @@ def plan_changes(server: Server, choice: Choice, token: str) -> list[FileChange]
 
 
 def build_hooks(server: Server, choice: Choice) -> list[Json]:
-    """Return the hook that shows unread mail, in the shape that all clients with hooks share."""
+    """Return the hook that shows unread mail, in the shape common to all clients with hooks."""
     hook = choice.client.hook
     if hook is None or choice.scope not in hook.paths:
         return []
@@ -186,7 +186,7 @@ def build_hooks(server: Server, choice: Choice) -> list[Json]:
 def _add_hook_change(
     server: Server, client: Client, scope: Scope, change: FileChange, ours: list[Json]
 ) -> list[FileChange]:
-    """Return the change together with one that replaces our hooks by these; in the same file, they are one change."""
+    """Return the change together with one that replaces our hooks with these; in the same file, merge them."""
     if client.hook is None or scope not in client.hook.paths:
         return [change]
     file = expand_path(client.hook.paths[scope], server.project)
@@ -230,13 +230,13 @@ class Connection:
     token_file: Path | None
     created_agent: bool
     replaced: str | None
-    """The address of an entry of another server that was replaced."""
+    """The address of another server's entry that was replaced."""
 
 
 def connect(server: Server, choice: Choice, type: str | None) -> Connection:
     """Create the agent and its token as needed, and write the client's config. Repeating it changes nothing."""
     current = find_entry(choice.file, choice.client, choice.keys)
-    # A config that cannot be edited is found before an agent and a token exist.
+    # Detect a config that cannot be edited before an agent and a token exist.
     plan_changes(server, choice, TOKEN_PLACEHOLDER)
     before = None if current is None else read_endpoint(current)
     old_token = None if current is None else _read_token(server, choice.client, current)
@@ -271,7 +271,7 @@ def connect(server: Server, choice: Choice, type: str | None) -> Connection:
 
 
 def _ensure_agent(server: Server, name: str, type: str | None) -> bool:
-    """Create the agent unless it exists, and return whether this call created it."""
+    """Create the agent if it does not exist, and return whether this call created it."""
     try:
         server.call_desk("agent_show", name=name)
     except AgentNotFound:
@@ -289,7 +289,7 @@ def _get_token_file(server: Server, client: Client) -> Path:
 
 
 def _write_token_file(server: Server, choice: Choice, token: str) -> Path:
-    """Write the token where only the user can read it, as a line for the shell."""
+    """Write the token to a file that only the user can read, as a line for the shell."""
     file = _get_token_file(server, choice.client)
     line = f"export {choice.client.variable}={token}\n"
     if config_files.read_text(file) != line:
@@ -298,7 +298,7 @@ def _write_token_file(server: Server, choice: Choice, token: str) -> Path:
 
 
 def _read_token(server: Server, client: Client, entry: Entry) -> str | None:
-    """Return the token of an entry: its own, or the one in the file that its variable is loaded from."""
+    """Return the token of an entry, or the one in the file that its variable is loaded from."""
     endpoint = read_endpoint(entry)
     if endpoint.token is not None:
         return endpoint.token
@@ -379,7 +379,7 @@ def _find_connected(server: Server, client: Client, scope: Scope) -> tuple[Path,
 
 
 def list_connections(server: Server) -> Iterator[Json]:
-    """Yield the clients whose config has an entry for Shopfloor, with the agent if it is one of this server."""
+    """Yield the clients whose config has an entry for Shopfloor, with the agent if it belongs to this server."""
     for client in CLIENTS.values():
         for scope in client.locations:
             try:

@@ -1,4 +1,4 @@
-"""What an entry in a client's config leads to: a URL with headers, or a command."""
+"""The endpoint of an entry in a client's config: a URL with headers, or a command."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Endpoint:
 
     @property
     def token(self) -> str | None:
-        """The token in the headers, if it is there itself and not a reference."""
+        """The token in the headers, or None if they contain a reference or no token."""
         return find_token(" ".join(self.headers.values()))
 
     @property
     def address(self) -> str:
-        """The URL, or the command as it is typed."""
+        """The URL, or the command as typed."""
         return self.url or " ".join(self.command)
 
     def find_option(self, name: str) -> str | None:

@@ -15,7 +15,7 @@ _SCALAR = re.compile(r"-?\d[\d.eE+-]*|true|false|null")
 
 @dataclass(slots=True)
 class _Node:
-    """A value with its place in the text; an object also has its members."""
+    """A value with its position in the text; an object also has its members."""
 
     start: int
     end: int
@@ -30,12 +30,12 @@ class _Member:
 
 
 def parse(text: str) -> Any:
-    """Return the value of a text with `//` and `/* */` comments and commas at the end of a list or object."""
+    """Return the value of a text that may have `//` and `/* */` comments and trailing commas."""
     return _parse_document(text).value
 
 
 def set_member(text: str, path: Sequence[str], value: Any) -> str:
-    """Return the text with the member at the path set. Objects on the path that are missing are added."""
+    """Return the text with the member at the path set. Missing objects on the path are added."""
     if not text.strip():
         text = "{}\n"
     node = _parse_document(text)
@@ -98,7 +98,7 @@ def _insert(text: str, parent: _Node, key: str, value: Any) -> str:
         inner = _indent_at(text, members[-1].start)
         last = members[-1].node.end
         tail = _skip(text, last)
-        # The comma follows the last value at once; the new member comes after the comments behind it.
+        # The comma directly follows the last value; the new member comes after that value's comments.
         if text[tail] != ",":
             text, end = text[:last] + "," + text[last:], parent.end
         else:
@@ -110,7 +110,7 @@ def _insert(text: str, parent: _Node, key: str, value: Any) -> str:
 
 
 def _render(text: str, value: Any, indent: str) -> str:
-    """Render a value with the indentation of the text; in a text of one line, without line breaks."""
+    """Render a value with the indentation of the text; in a one-line text, without line breaks."""
     if "\n" not in text.strip() and text.strip() != "{}":
         return json.dumps(value, ensure_ascii=False)
     lines = json.dumps(value, ensure_ascii=False, indent=_find_unit(text)).splitlines()

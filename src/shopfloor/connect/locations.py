@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shopfloor.connect.clients import Location
 
-# By the start of a path: the variable of the environment that moves it, and what follows the folder named there.
+# By path prefix: the environment variable that moves it, and the rest of the path below that variable's folder.
 _MOVED_BY = {
     "~/.claude.json": ("CLAUDE_CONFIG_DIR", ".claude.json"),
     "~/.claude/": ("CLAUDE_CONFIG_DIR", ""),
@@ -17,14 +17,14 @@ _MOVED_BY = {
 
 
 def find_config(location: Location, project: Path) -> Path:
-    """Return the config file of a location; if it has another usual name and only that exists, return that one."""
+    """Return the config file of a location, under its alternative name if only that file exists."""
     path = expand_path(location.path, project)
     other = path.with_name(location.alternative) if location.alternative else path
     return other if other.exists() and not path.exists() else path
 
 
 def expand_path(path: str, project: Path) -> Path:
-    """Return a path of the table of clients as a path of this machine."""
+    """Return a path from the table of clients as a path on this machine."""
     for start, (variable, rest) in _MOVED_BY.items():
         if path.startswith(start) and os.environ.get(variable):
             return Path(os.environ[variable]).expanduser() / rest / path.removeprefix(start)

@@ -19,7 +19,7 @@ def parse(text: str) -> Any:
 
 
 def set_member(text: str, path: Sequence[str], value: dict[str, Any]) -> str:
-    """Return the text with the table at the path set, at the place of the old one or at the end."""
+    """Return the text with the table at the path set, in place of the old one or at the end."""
     lines = text.splitlines(keepends=True)
     block = _render_table(path, value)
     found = _find_table(lines, path)

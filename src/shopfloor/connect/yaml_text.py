@@ -63,7 +63,7 @@ def _find_key(lines: Sequence[str], key: str, indent: str) -> int | None:
 
 
 def _find_end(lines: Sequence[str], start: int, indent: str) -> int:
-    """Return the line after the block that starts there; blank lines and comments behind it are not part of it."""
+    """Return the line after the block that starts there, excluding trailing blank lines and comments."""
     end = start + 1
     for number in range(start + 1, len(lines)):
         line = lines[number]
@@ -96,7 +96,7 @@ def _render_member(name: str, value: dict[str, Any], indent: str) -> list[str]:
 
 
 def _render_scalar(value: Any) -> str:
-    """Render a plain word as it is, and everything else as JSON, which is YAML as well."""
+    """Render a plain word unquoted, and everything else as JSON, which is valid YAML."""
     if (
         isinstance(value, str)
         and re.fullmatch(r"[A-Za-z_][A-Za-z_]*", value)
