@@ -1,4 +1,4 @@
-"""Everything outside of the store: files, programs, models, the network."""
+"""Everything outside the store: files, programs, models, the network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The archive: what retention deletes, as compressed JSON lines, one file per kind and month."""
+"""The archive: rows that retention deletes, as compressed JSON lines, one file per kind and month."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shopfloor.errors import StoreFull, StoreUnreachable
 
 
 class Archive:
-    """A folder of files that are only appended to. Without a folder, nothing is kept."""
+    """A folder of append-only files. Without a folder, nothing is kept."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -29,10 +29,10 @@ class Archive:
         path = self._folder / f"{kind}-{datetime.now(UTC):%Y-%m}.jsonl.gz"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # A gzip file may have many members, so that each batch is appended whole.
+            # A gzip file may have many members, so each batch is appended as one member.
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                # Another replica may use the same folder, and a write of a member can take several calls.
+                # Another replica may use the same folder, and writing a member can take several system calls.
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 size = os.fstat(descriptor).st_size
                 try:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from shopfloor.errors import ShopfloorError
 
 MAX_ROUND_TRIP_MICROSECONDS = 200_000
-"""A slower answer of the database says too little about the time now, and is not used."""
+"""A slower answer of the database is too inaccurate, and is ignored."""
 MAX_CORRECTION_MICROSECONDS = 1_000_000
-"""A smaller step back is waited out. A larger one means that the clock of the database was set, and is followed."""
+"""A smaller step back is waited out. A larger one means that the database's clock was set, and is adopted."""
 
 _log = logging.getLogger("shopfloor.clock")
 
@@ -23,16 +23,16 @@ def now() -> int:
 
 
 def read_monotonic() -> int:
-    """Return microseconds for measuring durations: setting the clock of the machine does not change them."""
+    """Return microseconds for measuring durations, unaffected by changes to the machine's clock."""
     return time.monotonic_ns() // 1000
 
 
 class DatabaseClock:
     """The time of the database that several machines share: leases must not depend on how well their clocks agree.
 
-    The database is asked now and then. In between, time passes by a clock that cannot be set, and that also runs
+    The database is queried periodically. In between, time advances with a clock that cannot be set and that also runs
     while the machine is suspended. Each answer is off by up to a round trip; the time does not go back for that, since
-    what happens later must not be listed as earlier.
+    later events must not be listed as earlier.
     """
 
     def __init__(self, read: Callable[[], int | None]) -> None:
@@ -54,7 +54,7 @@ class DatabaseClock:
             return self._last
 
     def synchronise(self) -> None:
-        """Ask the database for its time. If it cannot be reached, the time continues."""
+        """Query the database for its time. If it cannot be reached, the local clock continues."""
         before = _read_boot_time()
         try:
             at_database = self._read()
@@ -62,7 +62,7 @@ class DatabaseClock:
             _log.warning("cannot read the clock of the database: %s", error)
             return
         after = _read_boot_time()
-        # A late answer says little: it was given at some moment between the two.
+        # A late answer is inaccurate: it was given at some moment between the two.
         if at_database is not None and (self._offset is None or after - before < MAX_ROUND_TRIP_MICROSECONDS):
             self._offset = at_database - (before + after) // 2
 

@@ -1,4 +1,4 @@
-"""Copies of the store: backups and exports, and the check of the store itself."""
+"""Copies of the store: backups and exports, and the check for damage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What can be done with the store as a whole. Each takes as long as reading all of it."""
+    """Operations on the whole store. Each takes as long as reading all of it."""
 
     back_up: Callable[[Path], dict[str, Any]]
     """Back up to a new file or into a folder, and return the manifest."""

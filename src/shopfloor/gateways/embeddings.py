@@ -38,7 +38,7 @@ class Embeddings(Protocol):
 
 
 class Off:
-    """No model: search goes by words alone."""
+    """No model: search uses words only."""
 
     name = "off"
 
@@ -50,7 +50,7 @@ class Off:
 
 
 class Local:
-    """all-MiniLM-L6-v2 by onnxruntime, loaded when it is first needed."""
+    """all-MiniLM-L6-v2 on onnxruntime, loaded on first use."""
 
     name = embedding_model.NAME
 
@@ -70,7 +70,7 @@ class Local:
 
         self._load()
         rows = np.empty((len(texts), embedding_model.DIMENSIONS), dtype=np.float32)
-        # One at a time: a batch is padded to its longest text. Of eight texts, that took twice the CPU and the memory.
+        # One at a time: a batch is padded to its longest text. With eight texts, that took twice the CPU and memory.
         for row, text in enumerate(texts):
             ids = np.array([self._tokenizer.encode(text).ids], dtype=np.int64)
             rows[row] = self._session.run(["vector"], {"input_ids": ids, "attention_mask": np.ones_like(ids)})[0][0]
@@ -90,7 +90,7 @@ class Local:
             options = onnxruntime.SessionOptions()
             options.intra_op_num_threads = self._threads
             options.log_severity_level = 3
-            # Threads of onnxruntime spin for a while after each run, on cores that calls need.
+            # onnxruntime's threads would spin for a while after each run, on cores that calls need.
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
             self._tokenizer = tokenizer
             self._session = onnxruntime.InferenceSession(
@@ -99,7 +99,7 @@ class Local:
 
 
 class OpenAI:
-    """An endpoint that speaks as OpenAI's does."""
+    """An OpenAI-compatible endpoint."""
 
     def __init__(self, base_url: str, key: str, embedding_model: str) -> None:
         self._url = f"{(base_url or 'https://api.openai.com/v1').rstrip('/')}/embeddings"
@@ -137,7 +137,7 @@ class OpenAI:
         if response.status == 429:
             raise EmbeddingFailed(details="API rate limit exceeded")
         if not response.is_success:
-            # The endpoint's own message, or else its status.
+            # The endpoint's own message, or its status.
             try:
                 message = json.loads(response.body)["error"]["message"]
             except (ValueError, KeyError, TypeError):

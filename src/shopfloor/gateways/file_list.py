@@ -17,17 +17,17 @@ from shopfloor.gateways.grep import Grep
 IGNORE_FILE = ".shopfloorignore"
 
 SETTLED_NS = 50_000_000
-"""Age of a change beyond which the next change has another timestamp: file system clocks are coarse."""
+"""Age of a change beyond which the next change has a different timestamp: file system clocks are coarse."""
 
 MAX_WATCHED = 5_000
-"""Folders and rules that are watched. A tree with more of them is listed every time."""
+"""Maximum number of watched folders and rules. A tree with more is listed every time."""
 
 MAX_UNLISTED_FOLDERS = 32
-"""Size of a tree without any listed file up to which all its folders are watched.
+"""Maximum number of folders in a tree without listed files that are all watched.
 
-Such a tree is ignored, holds only ignored files, or is empty; only ripgrep knows which. Small ones are watched
-completely, so that the first file in a new folder is noticed. Of large ones (`.venv`, `target`) only the top folder is
-watched, and a new file deep inside is noticed when the list is made again, after MAX_AGE_SECONDS.
+Such a tree is ignored, holds only ignored files, or is empty; only ripgrep knows which. Small trees are watched
+completely, so that the first file in a new folder is noticed. In large ones (`.venv`, `target`) only the top folder is
+watched, and a new file deep inside is noticed when the list is refreshed, after MAX_AGE_SECONDS.
 """
 
 MAX_AGE_SECONDS = 60.0
@@ -51,7 +51,7 @@ class FileList:
 
     @property
     def age(self) -> float:
-        """How long ago the list was made, in seconds."""
+        """Age of the list, in seconds."""
         return time.monotonic() - self._made_at if self.paths else math.inf
 
     def is_current(self, root: int) -> bool:
@@ -62,8 +62,8 @@ class FileList:
             return False
 
     def refresh(self, *, watch: bool, keep_age: bool = False) -> None:
-        """List all files, and with `watch` remember what their folders look like."""
-        # Taken before the list is made: what changes while ripgrep runs counts as changed just now.
+        """List all files; with `watch`, also record the state of their folders."""
+        # Taken before ripgrep runs: a change during the run counts as a change of this moment.
         began = time.time_ns()
         names = self._grep.list_files(self._files.root / IGNORE_FILE)
         if names != self._names:
@@ -74,7 +74,7 @@ class FileList:
             self._made_at = time.monotonic()
 
     def _read_watched(self, settled: int) -> dict[str, Facts]:
-        """Read the facts of every watched folder and rule. Return nothing if one of them changed just now."""
+        """Read the facts of every watched folder and rule. Return nothing if one of them has just changed."""
         watched: dict[str, Facts] = {}
         root = os.open(self._files.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -94,7 +94,7 @@ class FileList:
 
     def watched_folders(self) -> Iterator[str]:
         """Yield the folders in which a file that belongs on the list may appear."""
-        # Every folder that has a listed file somewhere below it. Names come from ripgrep as bytes, with "./" in front.
+        # Every folder with a listed file somewhere below it. ripgrep's names are bytes that start with "./".
         ancestors: set[bytes] = set()
         for name in self._names:
             above = name.rpartition(b"/")[0]
@@ -110,7 +110,7 @@ class FileList:
                 if inner in listed:
                     pending.append(inner)
                     continue
-                # All folders of a tree without listed files, or its top folder alone if there are too many.
+                # All folders of a tree without listed files, or only its top folder if there are too many.
                 unlisted = [inner]
                 for each in unlisted:
                     unlisted += self._subfolders(each)

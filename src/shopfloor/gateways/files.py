@@ -1,7 +1,7 @@
 """The path gate: all access to the project's files, for reading, searching, indexing, imports and the runner.
 
-A path is opened part by part, each relative to the folder opened before it and never through a link. So a file or link
-that changes meanwhile cannot lead outside. Links are resolved here, as long as they stay below the root.
+A path is opened part by part, each relative to the folder opened before it and never through a link, so a file or link
+that changes during the descent cannot lead outside. Links are resolved here, as long as they stay below the root.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class Files:
         self._data = data
 
     def to_relative(self, path: str) -> str:
-        """Make a path relative to the root, if it is an absolute path below it."""
+        """Make an absolute path below the root relative to it; return any other path unchanged."""
         root = f"{self.root}/"
         return path[len(root) :] if f"{path}/".startswith(root) else path
 
     def read(self, path: str, limit: int = MAX_FILE_BYTES) -> File:
-        """Read the whole file, if the rules allow it and it is not larger than the limit."""
+        """Read the whole file if the rules allow it and it is within the limit."""
         with self.open(path) as opened:
             if opened.size > limit:
                 raise FileTooLarge(path=path, size=opened.size, limit=limit)
@@ -77,7 +77,7 @@ class Files:
             return File(opened.path, data, opened.modified)
 
     def write(self, path: str, data: bytes, limit: int = MAX_FILE_BYTES) -> None:
-        """Write a file atomically, if the rules allow it, and create missing folders."""
+        """Write a file atomically if the rules allow it, creating missing folders."""
         parts = self.rules.check(path)
         if len(data) > limit:
             raise FileTooLarge(path=path, size=len(data), limit=limit, hint=f"At most {limit} bytes can be written")
@@ -114,7 +114,7 @@ class Files:
             os.close(descriptor)
 
     def list_names(self, folder: str, *, folders: bool = False) -> list[str]:
-        """List the files in a folder, or its folders, by name, without links and without what may not be read."""
+        """List the names of the files or folders in a folder, without links and unreadable entries."""
         try:
             descriptor, reached = _Descent(self, folder).open_path(self.rules.check(folder))
         except (ClientError, OSError, ValueError):
@@ -163,7 +163,7 @@ class Files:
 
 
 class _Descent:
-    """One descent from the root to a file, with every folder in between held open."""
+    """One descent from the root to a file, with every folder on the way held open."""
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
@@ -186,7 +186,7 @@ class _Descent:
                 os.close(folder)
 
     def open_parent(self, parts: Sequence[str]) -> tuple[int, str]:
-        """Open the folder that holds a file or will hold it, and return its descriptor with the file's name."""
+        """Open the parent folder of a new or existing file, and return its descriptor with the file's name."""
         try:
             self._folders.append(os.open(self._files.root, _FOLDER_FLAGS))
             pending = list(reversed(parts))
@@ -195,7 +195,7 @@ class _Descent:
                 if name == "..":
                     self._leave_folder()
                     continue
-                # A path as given was checked as a whole. After a link, each part is another one than was checked.
+                # The given path was checked as a whole. After a link, each part is new and unchecked.
                 if self._links and self._files.rules.blocks([*self._names, name]):
                     raise self._new_denial()
                 kind = None
@@ -206,7 +206,7 @@ class _Descent:
                 elif not pending:
                     return os.dup(self._folders[-1]), name
                 else:
-                    # It may be created meanwhile; _enter fails if it is not a folder.
+                    # Another process may create it first; _enter fails if it is not a folder.
                     if kind is None:
                         with suppress(FileExistsError):
                             os.mkdir(name, dir_fd=self._folders[-1])
@@ -228,8 +228,8 @@ class _Descent:
             pending.extend(reversed(self._follow_link(name)))
             return None
         if not pending:
-            # Looked at before it is opened: opening a device can have an effect. The open itself cannot block or follow
-            # a link if another process swaps the file in between (O_NONBLOCK, O_NOFOLLOW).
+            # Checked before it is opened: opening a device can have side effects. The open itself cannot block or
+            # follow a link if another process swaps the file in between (O_NONBLOCK, O_NOFOLLOW).
             if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
                 raise NotAFile(path=self._path, hint="Pipes, sockets and devices are not files to read")
             self._names.append(name)
@@ -243,7 +243,7 @@ class _Descent:
         folder = os.open(name, _FOLDER_FLAGS, dir_fd=self._folders[-1])
         self._folders.append(folder)
         self._names.append(name)
-        # Compared by inode: a bind mount or a folder renamed meanwhile reaches it under another name.
+        # Compared by inode: a bind mount or a concurrent rename can reach it under another name.
         if self._files.is_data_folder(folder):
             raise self._new_denial()
 
@@ -256,7 +256,7 @@ class _Descent:
     def _follow_link(self, name: str) -> list[str]:
         """Return the parts of a link's target, relative to the folder that holds the link."""
         self._links += 1
-        # Links may form a circle. 40 is the limit of Linux itself.
+        # Links may form a cycle. 40 is Linux's own limit.
         if self._links > _MAX_LINKS:
             raise FileNotFoundError
         target = os.readlink(name, dir_fd=self._folders[-1])

@@ -1,6 +1,6 @@
 """Git for tools: what a crew or an agent has changed, and the merge of a branch into the project.
 
-Commands that only read run no program of the repository: no external diff, no text conversion, no file system monitor.
+Read-only commands run no program of the repository: no external diff, no text conversion, no file system monitor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shopfloor.gateways.process_tree import list_descendants
 
 MAX_OUTPUT_BYTES = 8 * 1024 * 1024
 MAX_OUTPUT_CHARACTERS = 4000
-"""How much of the output of a command an error has, from its end."""
+"""How much of a command's output an error includes, from the end."""
 
 _NOT_STARTED = 127
 """The exit code of a program that does not exist, as in shells."""
@@ -39,7 +39,7 @@ _PLAIN_DIFF = (
 
 @dataclass(frozen=True, slots=True)
 class FileDiff:
-    """What changes in one file. The counts are None for a binary file; the text is empty where it was too long."""
+    """The changes in one file. The counts are None for a binary file; the text is empty if it was too long."""
 
     path: str
     added: int | None
@@ -58,14 +58,14 @@ class Git:
         return self.folder.is_dir() and self.find_commit("HEAD") is not None
 
     def find_commit(self, name: str) -> str | None:
-        """Return the commit that a name stands for, or None."""
+        """Return the commit that a name refers to, or None."""
         try:
             return self._read("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").strip()
         except GitFailed:
             return None
 
     def find_common_ancestor(self, one: str, other: str) -> str | None:
-        """Return the last commit that both have in their histories, or None."""
+        """Return the last commit in both histories, or None."""
         try:
             return self._read("merge-base", one, other).strip()
         except GitFailed:
@@ -80,11 +80,11 @@ class Git:
         return True
 
     def count_commits(self, since: str, until: str) -> int:
-        """Return how many commits of `until` are not in the history of `since`."""
+        """Return the number of commits in `until` that are not in `since`."""
         return int(self._read("rev-list", "--count", f"{since}..{until}"))
 
     def get_branch(self) -> str:
-        """Return the name of the branch that is checked out, or HEAD when there is none."""
+        """Return the name of the checked-out branch, or HEAD if there is none."""
         return self._read("rev-parse", "--abbrev-ref", "HEAD").strip()
 
     def get_subject(self, commit: str) -> str:
@@ -98,7 +98,7 @@ class Git:
     def diff_worktree(self, base: str) -> list[FileDiff]:
         """Return what differs between a commit and the files of the worktree, including new ones."""
         index = Path(self._read("rev-parse", "--path-format=absolute", "--git-path", "index").strip())
-        # With an index of its own: the one of the worktree belongs to the agent that works there.
+        # With a separate index: the worktree's own belongs to the agent that works there.
         with tempfile.TemporaryDirectory(prefix="shopfloor-index-") as folder:
             own = Path(folder) / "index"
             if index.exists():
@@ -121,9 +121,9 @@ class Git:
 
     @contextmanager
     def merge_apart(self, head: str, commit: str, message: str) -> Iterator[tuple[Path, str]]:
-        """Merge two commits in a worktree of their own; yield the project's folder in it, and the merged commit.
+        """Merge two commits in a temporary worktree; yield the project's folder in it, and the merged commit.
 
-        The worktree is removed afterwards. What a killed process left of an earlier one is forgotten first.
+        The worktree is removed afterwards. Leftovers of a killed process are pruned first.
         """
         self._write("worktree", "prune")
         prefix = self._read("rev-parse", "--show-prefix").strip()
@@ -138,7 +138,7 @@ class Git:
                 self._write("worktree", "remove", "--force", "--force", str(folder))
 
     def fast_forward(self, commit: str) -> None:
-        """Move the branch that is checked out forward to a commit. Git refuses to overwrite uncommitted changes."""
+        """Fast-forward the checked-out branch to a commit. Git refuses to overwrite uncommitted changes."""
         self._write("merge", "--quiet", "--ff-only", commit)
 
     def _read(self, *words: str) -> str:
@@ -157,7 +157,7 @@ class Git:
 
 
 def run_command(command: Sequence[str], folder: Path, seconds: float) -> tuple[int | None, str]:
-    """Run a command in a folder; return its exit code, None when it took too long, and its output."""
+    """Run a command in a folder; return its exit code, or None after a timeout, and its output."""
     try:
         # In the caller's process group: Ctrl-C on a terminal ends it too.
         process = subprocess.Popen(  # nosec B603
@@ -173,7 +173,7 @@ def run_command(command: Sequence[str], folder: Path, seconds: float) -> tuple[i
         try:
             output, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            # What it started holds its output open: all of it has to end before the rest is read.
+            # Its child processes hold its output open: all of them must end before the rest is read.
             for pid in reversed(list_descendants(process.pid)):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""Search by pattern with ripgrep, limited to three seconds and ten thousand matches, and shown through the path gate.
+"""Search by pattern with ripgrep, limited to three seconds and ten thousand matches, and read through the path gate.
 
-ripgrep reports where a line is. The text that is shown is read again through the gate, so a file or link that changes
-meanwhile cannot expose anything outside the project.
+ripgrep reports where a line is. The text is read again through the gate, so a file or link that changes in between
+cannot expose anything outside the project.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from shopfloor.errors import BadPattern, ClientError, StartupError
 from shopfloor.gateways.files import Files
 
 ABANDON_POLL_SECONDS = 0.2
-"""How often a search looks whether its caller is still there."""
+"""How often a search checks whether its caller is still connected."""
 TIMEOUT_SECONDS = 3.0
 MAX_MATCHES = 10_000
 CONTEXT_LINES = 2
@@ -52,8 +52,8 @@ _FIXED_OPTIONS = (
 )
 _SEARCH_OPTIONS = (
     *("--json", "--crlf", "--encoding=none", "--engine=default", "--regex-size-limit=32M", "--dfa-size-limit=64M"),
-    # Per file: ripgrep buffers the messages about a file until it has finished it. Without this, 400,000 matches were
-    # found before the first ten thousand arrived.
+    # Per file: ripgrep buffers its messages about a file until the end of the file. Without this, it found 400,000
+    # matches before the first ten thousand arrived.
     f"--max-count={MAX_MATCHES}",
 )
 
@@ -104,12 +104,12 @@ class Grep:
     ) -> GrepResult:
         """Find the matches, by file and line. Raise BadPattern when ripgrep cannot parse the pattern.
 
-        Once `is_abandoned` returns true, ripgrep is ended and what it has found so far is returned.
+        Once `is_abandoned` returns true, end ripgrep and return the matches so far.
         """
         began = time.monotonic()
         rules = "" if glob is None else _to_ignore_rules(globs.check(glob))
-        # The last rule wins, so nothing overrides the gate: a filePattern such as .env* once made ripgrep open what is
-        # closed.
+        # The last rule wins, so nothing overrides the gate: a filePattern such as .env* once made ripgrep open
+        # forbidden files.
         case = "--case-sensitive" if case_sensitive else "--ignore-case"
         with _ignore_file(rules + self._gate_rules) as ignored:
             options = (*_FIXED_OPTIONS, *_SEARCH_OPTIONS, case, f"--ignore-file={ignored}")
@@ -159,7 +159,7 @@ class Grep:
         return [path for name in output.split(b"\0")[:-1] if (path := self.to_path(name)) is not None], is_complete
 
     def list_files(self, extra_ignores: Path | None = None) -> frozenset[bytes]:
-        """List every file that a search looks into, without links, as ripgrep names it."""
+        """List every file that a search covers, without links, as ripgrep names it."""
         options = [f"--ignore-file={extra_ignores}"] if extra_ignores is not None and extra_ignores.is_file() else []
         with _ignore_file(self._gate_rules) as ignored:
             command = [self.program, *_FIXED_OPTIONS, "--files", "--null", f"--ignore-file={ignored}", *options, "./"]
@@ -197,7 +197,7 @@ class Grep:
         return matches, True
 
     def _read_matches(self, file: str, hits: _Hits) -> list[Match]:
-        """Read the matches of a file through the gate. Skip lines that are gone, or never were below the root."""
+        """Read the matches of a file through the gate. Skip lines that are gone or outside the root."""
         seen: list[Match | None] = []
         try:
             with self._files.open(file) as opened:
@@ -214,7 +214,7 @@ class Grep:
 
 
 class _Run:
-    """One run of ripgrep, in a process group of its own that is killed at the end."""
+    """One run of ripgrep, in its own process group, which is killed at the end."""
 
     def __init__(
         self, command: list[str], folder: Path, deadline: float, limit: int, is_abandoned: Callable[[], bool]
@@ -231,7 +231,7 @@ class _Run:
         self.failure: str | None = None
 
     def run(self) -> None:
-        """Run ripgrep until it ends, or until it has to be stopped."""
+        """Run ripgrep until it ends or must be stopped."""
         process = subprocess.Popen(  # nosec B603
             self._command,
             cwd=self._folder,
@@ -247,8 +247,8 @@ class _Run:
             self._read(process.stdout.fileno())
             if not self.stopped:
                 process.wait(max(0.1, self._deadline - time.monotonic()))
-                # ripgrep also exits with 2 when it could not read one of the files. Only without a summary did it
-                # reject the pattern.
+                # ripgrep also exits with 2 if it could not read a file. It rejected the pattern only if there is no
+                # summary.
                 if process.returncode == 2 and not self._summed:
                     said = process.stderr.read(65536).decode(errors="replace").splitlines()
                     lines = [line for line in said if line.strip()] or ["unreadable"]
@@ -292,7 +292,7 @@ class _Run:
 
 
 def find_program() -> str:
-    """Find the ripgrep that was installed beside Python, or else one on the PATH."""
+    """Find the ripgrep installed next to Python, or else one on the PATH."""
     beside = Path(sys.executable).with_name("rg")
     found = str(beside) if beside.is_file() else shutil.which("rg")
     if found is None:
@@ -301,7 +301,7 @@ def find_program() -> str:
 
 
 def exclude_except(pattern: str, exceptions: Collection[str]) -> Iterator[str]:
-    """Yield globs that match what the pattern matches, without the exceptions when it is a prefix and `*`.
+    """Yield globs that match what the pattern matches except, for a prefix and `*`, the exceptions.
 
     A `!name` after the pattern would be shorter, but in an ignore file it also overrides the caller's filePattern. So
     `.env.*` without `.env.example` is spelled out: `.env.[!e]*`, `.env.e`, `.env.e[!x]*`, …, `.env.example?*`.
@@ -342,7 +342,7 @@ class _ignore_file:  # noqa: N801 - reads as a function, and costs less than a g
 
 
 def _read_lines(descriptor: int, deadline: float, is_abandoned: Callable[[], bool]) -> Iterator[bytes | None]:
-    """Yield lines until the end, then None if the deadline was reached or the caller has gone before it.
+    """Yield lines until the end, then None if the deadline passed or the caller disconnected first.
 
     A line beyond _MAX_MESSAGE_BYTES is replaced by _OVERSIZED_MATCH.
     """
@@ -352,7 +352,7 @@ def _read_lines(descriptor: int, deadline: float, is_abandoned: Callable[[], boo
         while True:
             left = deadline - time.monotonic()
             is_readable = selector.select(max(0.0, min(left, ABANDON_POLL_SECONDS)))
-            # With less than one poll left, an empty poll has reached the deadline.
+            # With less than one poll interval left, an empty poll means that the deadline is reached.
             if is_abandoned() or (not is_readable and left <= ABANDON_POLL_SECONDS):
                 yield None
                 return
@@ -374,7 +374,7 @@ def _read_lines(descriptor: int, deadline: float, is_abandoned: Callable[[], boo
 
 
 def _read_match(file: str, descriptor: int, place: _Place) -> Match | None:
-    """Read the match with the lines around it. Return None when the line is no longer there."""
+    """Read the match with the lines around it. Return None if the line no longer exists."""
     first = max(0, place.offset - _CONTEXT_BYTES)
     head = os.pread(descriptor, place.offset - first, first)
     body = os.pread(descriptor, len(place.raw) + _CONTEXT_BYTES, place.offset)
@@ -400,7 +400,7 @@ def _decode_line(line: bytes) -> str:
 
 
 def _shorten(text: str, around: int = 0) -> str:
-    """Cut a line that is too long to the part around the match."""
+    """Cut an overlong line to the part around the match."""
     if len(text) <= MAX_LINE_CHARACTERS:
         return text
     first = max(0, min(around - MAX_LINE_CHARACTERS // 4, len(text) - MAX_LINE_CHARACTERS))

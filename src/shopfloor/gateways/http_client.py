@@ -1,7 +1,7 @@
 """The one client for outgoing HTTP requests: webhooks, embeddings and the keys of an issuer.
 
-It follows no redirect: what is meant for one address, with its token or signature, goes to no other. Proxies are taken
-from the environment (`HTTPS_PROXY`, `NO_PROXY`), and certificates from the system.
+It follows no redirects: a request with a token or signature goes only to the address it is meant for. Proxies come from
+the environment (`HTTPS_PROXY`, `NO_PROXY`), and certificates from the system.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Response:
 
 
 class RequestFailed(Exception):
-    """The server cannot be reached, or does not answer in HTTP."""
+    """The server cannot be reached, or its response is not HTTP."""
 
 
 def send_request(
@@ -47,11 +47,11 @@ def send_request(
     total_seconds: float | None = None,
     private_addresses: bool = True,
 ) -> Response:
-    """Send a request and read the response, of any status.
+    """Send a request and return the response, regardless of its status.
 
     `timeout` limits the seconds for connecting and for each read and write, `total_seconds` the whole exchange. A body
     beyond `max_bytes` is cut off. Without `private_addresses`, a host of this machine or of a private network is refused
-    before anything is sent to it. It needs `total_seconds`.
+    before anything is sent to it. This requires `total_seconds`.
     """
     import httpx2  # noqa: PLC0415 - 0.1 s, for requests that most processes never send
 
@@ -63,7 +63,7 @@ def send_request(
                 method, url, content=content, headers=headers, timeout=timeout, extensions={"trace": limit.trace}
             ) as response,
         ):
-            # Read piece by piece up to the limit: the other side decides how much it sends.
+            # Read in pieces up to the limit: the other side decides how much it sends.
             body = b""
             chunks = response.iter_bytes()
             while len(body) < max_bytes and (chunk := next(chunks, None)) is not None:
@@ -80,7 +80,7 @@ def send_request(
 class _TotalTime:
     """Ends an exchange that takes too long, by shutting down its connection.
 
-    The time limits of httpx are for each read: a server that sends a byte every second is never too slow for them.
+    The timeouts of httpx apply to each read: a server that sends a byte every second never exceeds them.
     """
 
     def __init__(self, seconds: float | None, *, private_addresses: bool = True) -> None:
@@ -100,11 +100,11 @@ class _TotalTime:
             self._timer.cancel()
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Remember the socket of the connection, which httpx shows only here."""
-        # TLS wraps the socket in another object, so it is remembered a second time.
+        """Keep the socket of the connection, which httpx exposes only here."""
+        # TLS wraps the socket in another object, so it is stored again.
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             self._socket = info["return_value"].get_extra_info("socket")
-            # The address that was connected to, not one that the name had a moment before: names can change in between.
+            # Checks the connected address, not one resolved earlier: a name can change in between.
             if not self._private_addresses and self._socket is not None:
                 address = self._socket.getpeername()[0]
                 if not ipaddress.ip_address(address.partition("%")[0]).is_global:
@@ -114,7 +114,7 @@ class _TotalTime:
     def _end(self) -> None:
         self.is_over = True
         if self._socket is not None:
-            # Not `close`: only a shutdown ends a read that blocks on another thread.
+            # Not `close`: only a shutdown ends a blocking read on another thread.
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -124,9 +124,9 @@ def _open_client(*, keep_alive: bool) -> httpx2.Client:
     """Open the client of this process. It is safe to share between threads, and keeps connections for five seconds."""
     import httpx2  # noqa: PLC0415
 
-    # No redirects: urllib once forwarded the key of the embeddings endpoint to the target of one. Without compression a
-    # limit on the body is a limit on memory.
-    # A request with a total time limit opens a connection: it must know the socket that it may have to shut down.
+    # No redirects: urllib once forwarded the embedding endpoint's key to a redirect target. Without compression a limit
+    # on the body is a limit on memory. A request with a total time limit opens a new connection: it must know which
+    # socket to shut down.
     return httpx2.Client(
         limits=httpx2.Limits() if keep_alive else httpx2.Limits(max_keepalive_connections=0),
         follow_redirects=False,

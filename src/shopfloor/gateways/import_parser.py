@@ -70,7 +70,7 @@ class _Source:
 @lru_cache(maxsize=4096)
 def _extract_imports(language: str, _: bytes, source: _Source) -> tuple[tuple[Import, ...], int | None]:
     root = parse(language, source.data).root_node
-    # The cache keeps this object, and the source would stay in memory.
+    # The cache keeps this object, which would keep the source in memory.
     source.data = b""
     broken = first_error(root) if root.has_error else None
     if broken is not None:

@@ -16,20 +16,20 @@ from shopfloor.gateways.files import Files
 from shopfloor.gateways.import_parser import Import
 
 MAX_WORKSPACE_MEMBERS = 100
-"""Modules and folders of a workspace that are looked at."""
+"""Maximum number of modules and folders of a workspace to examine."""
 
 MAX_FILES_PER_FOLDER = 10
-"""Files that the import of a whole folder gives."""
+"""Maximum number of files that importing a whole folder returns."""
 
 MAX_LOOKUPS = 20_000
-"""Files and folders that one call looks for: about 0.4 s of CPU. 70,000 imports of absent modules took 47 s."""
+"""Files and folders that one call may look up: about 0.4 s of CPU. 70,000 imports of absent modules took 47 s."""
 
 MAX_IMPORTS = 2_000
 MAX_TARGET_CHARS = 1_000
-"""Of one import: longer ones name no file."""
+"""Maximum length of an import: a longer one names no file."""
 
 MAX_READ_BYTES = 8_000_000
-"""Of manifests and configuration files that one call reads."""
+"""Maximum size of the manifests and configuration files that one call reads."""
 
 _SCRIPTS = (".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json", ".vue", ".svelte")
 _COMPILED = {".js": (".ts", ".tsx"), ".jsx": (".tsx",), ".mjs": (".mts",), ".cjs": (".cts",)}
@@ -39,7 +39,7 @@ _RUST_ROOTS = ("tests", "examples", "benches", "bin")
 _GO_MODULE = re.compile(r"^module\s+(\S+)", re.MULTILINE)
 _GO_REPLACE = re.compile(r"=>\s+(\.\S*)")
 _GO_USE = re.compile(r"^[ \t]*(?:use[ \t]+)?(\.\S*)", re.MULTILINE)
-# Strings and comments may lack their end: otherwise each of their characters would be tried as another beginning.
+# Also matches unterminated strings and comments: otherwise each of their characters would be tried as a new start.
 _COMMENT = re.compile(r'("[^"\\]*(?:\\.?[^"\\]*)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _PNPM_PACKAGES = re.compile(r"^packages:[^\n]*\n((?:[ \t]*(?:-|#)[^\n]*(?:\n|$)|[ \t]*\n)*)", re.MULTILINE)
 _PNPM_ITEM = re.compile(r"""^[ \t]*-\s*['"]?([^'"#\n]+?)['"]?\s*(?:\#.*)?$""", re.MULTILINE)
@@ -55,7 +55,7 @@ class ImportResolver:
     def resolve(self, path: str, language: str, imports: Sequence[Import]) -> list[str]:
         """Return the files of the project that a file imports, in order, each once, without itself.
 
-        The work is limited: of very many imports, the first are resolved.
+        The work is limited: if there are too many imports, only the first are resolved.
         """
         return _Resolution(self._files).resolve(path, language, imports)
 
@@ -65,7 +65,7 @@ class _TooManyLookupsError(Exception):
 
 
 class _Lookups:
-    """What one call has looked up, so that nothing is read twice: imports of one file share folders and manifests."""
+    """Cache of one call's lookups, so that nothing is read twice: imports of one file share folders and manifests."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -87,13 +87,13 @@ class _Lookups:
         if (folder, folders) not in self._names:
             self._add()
             names = self._files.list_names(folder, folders=folders)
-            # A folder costs as much as it has names.
+            # A folder costs as many lookups as it has names.
             self._add(len(names))
             self._names[folder, folders] = names
         return self._names[folder, folders]
 
     def read_text(self, path: str) -> str:
-        """Return the text of a file; an empty one if it cannot be read."""
+        """Return the text of a file, or an empty string if it cannot be read."""
         if path not in self._texts:
             self._add()
             try:
@@ -148,7 +148,7 @@ class _Resolution:
         }
 
     def resolve(self, path: str, language: str, imports: Sequence[Import]) -> list[str]:
-        """Return the files in order, each once, without the importing one."""
+        """Return the files in order, each once, without the importing file."""
         reader = self._by_language.get(language)
         found: dict[str, None] = {}
         if reader is not None:
@@ -163,7 +163,7 @@ class _Resolution:
         parent = _folder(path)
         while parent and self._has(f"{parent}/__init__.py"):
             parent = _folder(parent)
-        # Source folders of this package and of those around it: in a monorepo, each has its own.
+        # Source folders of this package and of the enclosing ones: in a monorepo, each has its own.
         around = [_join(above, root) for above in _list_folders(path) for root in _PYTHON_ROOTS]
         for each in imports:
             dots = len(each.target) - len(each.target.lstrip("."))
@@ -194,7 +194,7 @@ class _Resolution:
             else:
                 bases = [*config.candidates(target), *self._workspace_package(path, target)]
             for base in bases:
-                # TypeScript is imported by the name of what it compiles to: './a.js' is a.ts.
+                # TypeScript is imported by the name of its output: './a.js' is a.ts.
                 suffix = PurePosixPath(base).suffix
                 compiled = [base.removesuffix(suffix) + other for other in _COMPILED.get(suffix, ())]
                 named = [base + end for end in _SCRIPTS] + [f"{base}/index{end}" for end in _SCRIPTS]
@@ -203,7 +203,7 @@ class _Resolution:
                     break
 
     def _script_members(self, folder: str) -> Iterator[str]:
-        """Yield the packages of the workspace of npm, Yarn or pnpm in a folder."""
+        """Yield the packages of the npm, Yarn or pnpm workspace in a folder."""
         workspaces = self._files.read_json(_join(folder, "package.json")).get("workspaces", [])
         patterns = workspaces.get("packages", []) if isinstance(workspaces, dict) else workspaces
         named = [each for each in patterns if isinstance(each, str)] if isinstance(patterns, list) else []
@@ -293,7 +293,7 @@ class _Resolution:
         package = next((each.target.replace(".", "/") for each in imports if each.kind == "package"), "")
         folder = _folder(path)
         own = folder.removesuffix(package).rstrip("/") if package and folder.endswith(package) else folder
-        # In a build with several modules, imports lead to the same module and to its siblings.
+        # In a build with several modules, imports refer to the same module and to its siblings.
         modules: list[str] = []
         home = own.removesuffix("src/main/java").removesuffix("src/test/java").rstrip("/")
         if home and home != own:
@@ -319,7 +319,7 @@ class _Resolution:
                 return
 
     def _members(self, patterns: Sequence[str], around: str) -> Iterator[str]:
-        """Yield the folders that the patterns of a workspace in the folder `around` match."""
+        """Yield the folders that match the patterns of a workspace in the folder `around`."""
         excluded = [f"/{_join(around, pattern[1:])}" for pattern in patterns if pattern.startswith("!")]
         for pattern in [each for each in patterns if not each.startswith("!")][:MAX_WORKSPACE_MEMBERS]:
             whole = _join(around, pattern.strip("./"))
@@ -422,7 +422,7 @@ def _folder(path: str, levels: int = 1) -> str:
 
 
 def _join(folder: str, path: str) -> str:
-    """Join and normalise a path. One that leaves the root becomes a name that no file has."""
+    """Join and normalize a path. A path outside the root becomes a name that no file has."""
     parts: list[str] = []
     for part in f"{folder}/{path}".split("/"):
         if part == "..":

@@ -23,7 +23,7 @@ _MAX_KEYS_BYTES = 1_000_000
 REFRESH_SECONDS = 300
 """How old the keys of an issuer may get before they are fetched again in the background."""
 MAX_KEY_AGE_SECONDS = 3600
-"""How long keys are trusted without a successful fetch. A withdrawn key works for this long at most."""
+"""How long keys are trusted without a successful fetch. A withdrawn key works for at most this long."""
 _OWN_ISSUER = "shopfloor"
 _UNREACHABLE = "The issuer's keys cannot be fetched; try again in a moment"
 _REQUIRED_CLAIMS = ["exp", "iss", "aud", "sub"]
@@ -67,13 +67,13 @@ class Jwts:
             return False
 
     def check_key_version(self) -> int:
-        """Return a number that differs once a key of the issuer was withdrawn."""
+        """Return a number that changes when a key of the issuer is withdrawn."""
         return 0 if self._keys is None else self._keys.check_version()
 
     def verify_token(self, token: str) -> ParsedToken:
         """Verify a signed token. The key fixes the algorithm, never the token's own header."""
         try:
-            # Read without a proof, only to choose the key. Both ways verify the issuer again, with the signature.
+            # Read unverified, only to choose the key. Both branches verify the issuer again, with the signature.
             issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
             if self._keys and issuer == self._keys.issuer.issuer:
                 return self._verify_foreign(token)
@@ -93,7 +93,7 @@ class Jwts:
 
     def _verify_foreign(self, token: str) -> ParsedToken:
         assert self._keys is not None
-        # Before the key is looked up: one that is withdrawn meanwhile makes the result outdated at once.
+        # Before the key is looked up: a key withdrawn during the lookup then invalidates the result at once.
         version = self._keys.check_version()
         key = self._keys.get_key(jwt.get_unverified_header(token).get("kid"))
         # The key decides the algorithm. If the token did, an attacker would choose HS256 and sign with the public key.
@@ -113,7 +113,7 @@ class Jwts:
 
 
 class IssuerKeys:
-    """The public keys of an issuer, fetched when a token names an unknown one, and again every few minutes.
+    """The public keys of an issuer, fetched when a token names an unknown key, and refreshed every few minutes.
 
     One fetch at a time, and never under the lock: with a slow issuer, 12 clients with made-up key ids once kept all
     others from signing in.
@@ -131,7 +131,7 @@ class IssuerKeys:
         self._failed = False
 
     def get_key(self, id: str | None) -> jwt.PyJWK:
-        """Return the key with that id. Without an id, return the only key there is."""
+        """Return the key with that id or, without an id, the only key."""
         key = self._find_cached(id)
         if key is None and self.may_fetch(id):
             self._fetch_once()
@@ -146,19 +146,19 @@ class IssuerKeys:
         """Return whether finding a key may wait for the issuer."""
         if self._find_cached(id) is not None:
             return False
-        # The interval keeps callers with made-up key ids from turning this server against the issuer.
+        # The interval keeps callers with made-up key ids from making this server flood the issuer.
         pause = _RETRY_SECONDS if self._failed else _REFETCH_SECONDS
         return self._fetching is not None or time.monotonic() - self._fetched_at > pause
 
     def check_version(self) -> int:
-        """Return a number that differs once a key was withdrawn, or -1 if no key is trusted any more.
+        """Return a number that changes when a key is withdrawn, or -1 if no key is trusted any more.
 
-        Keys that are old are fetched in the background.
+        Old keys are refreshed in the background.
         """
         now = time.monotonic()
         with self._lock:
             is_due = bool(self._keys) and self._fetching is None and now - self._fetched_at > REFRESH_SECONDS
-            # Claimed under the lock, so that one caller of many starts the fetch.
+            # Claimed under the lock, so that only one caller starts the fetch.
             if is_due:
                 self._fetched_at = now
         if is_due:
@@ -175,7 +175,7 @@ class IssuerKeys:
         return keys.get(id)
 
     def _fetch_once(self) -> None:
-        """Fetch the keys, or wait for a fetch that is under way."""
+        """Fetch the keys, or wait for a running fetch."""
         with self._lock:
             running = self._fetching
             if running is None:
@@ -215,10 +215,10 @@ class IssuerKeys:
     def _use_keys(self, published: dict[str | None, Any]) -> None:
         keys: dict[str | None, jwt.PyJWK] = {}
         for id, key in published.items():
-            # One key of a kind that we do not know must not hide the others.
+            # One key of an unknown kind must not hide the others.
             with suppress(jwt.PyJWTError):
                 keys[id] = jwt.PyJWK(key)
-        # A key that went or changed: tokens that were checked with it are checked again.
+        # A key was removed or changed: tokens verified with it are verified again.
         if any(published.get(id) != key for id, key in self._published.items()):
             self._version += 1
         self._keys, self._published = keys, published

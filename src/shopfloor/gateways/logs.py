@@ -26,7 +26,7 @@ from shopfloor.domain.times import format_iso_second
 MAX_QUEUED_LINES = 4096
 
 FLUSH_SECONDS = 1.0
-"""How long an exit waits for lines that are not written yet. A pipe that is not read must not delay it further."""
+"""How long an exit waits for unwritten lines. A pipe that is not read must not delay it further."""
 
 BATCH_SECONDS = 0.01
 """How long the writer collects lines after the first one. Without it every line wakes the thread, which then competes
@@ -51,7 +51,7 @@ def configure_logging(style: str, level: str, stream: TextIO | None = None) -> l
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("shopfloor").setLevel(level.upper())
-    # Printed to the stream by the calling thread, warnings would block it.
+    # Otherwise the calling thread would print warnings to the stream, and could block.
     logging.captureWarnings(True)
     return handler
 
@@ -67,8 +67,8 @@ class QueuedHandler(logging.Handler):
 
     def __init__(self, descriptor: int, encoding: str) -> None:
         super().__init__()
-        # A descriptor of its own, unbuffered. The lock of sys.stderr's buffer, held by a thread that is blocked in a
-        # write, would abort the interpreter when it exits; and a descriptor that others close may be reused.
+        # A separate, unbuffered descriptor. If a thread blocked in a write held the lock of sys.stderr's buffer, the
+        # interpreter would abort at exit; and a descriptor that others close may be reused.
         self._file = io.FileIO(os.dup(descriptor), "wb")
         self._encoding = encoding
         self._queue: queue.SimpleQueue[str | threading.Event | None] = queue.SimpleQueue()
@@ -79,12 +79,12 @@ class QueuedHandler(logging.Handler):
         self._writer.start()
 
     def createLock(self) -> None:  # noqa: N802 - the standard library's name
-        """Do without a lock, as logging.NullHandler does: the queue has its own."""
+        """Create no lock, like logging.NullHandler: the queue has its own."""
         self.lock = None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Format the record and queue its line. Drop it when the queue is full."""
-        # A pipe that is not read once froze the whole server after 32 calls, its health check included.
+        # A pipe that was not read once froze the whole server after 32 calls, including its health check.
         if self._queue.qsize() >= MAX_QUEUED_LINES:
             self._count_dropped(1)
             return
@@ -101,7 +101,7 @@ class QueuedHandler(logging.Handler):
         written.wait(FLUSH_SECONDS)
 
     def close(self) -> None:
-        """End the writer once it has written what is queued. Call flush() first to wait for that."""
+        """End the writer once it has written the queue. Call flush() first to wait for that."""
         self._queue.put(None)
         super().close()
 
@@ -124,7 +124,7 @@ class QueuedHandler(logging.Handler):
         self._file.close()
 
     def _write_lines(self, lines: list[str]) -> bool:
-        """Write everything, and return whether that worked. A closed pipe must not end the thread."""
+        """Write everything, and return whether it succeeded. A closed pipe must not end the thread."""
         data = memoryview("".join(f"{line}\n" for line in lines).encode(self._encoding, "backslashreplace"))
         try:
             while data:
@@ -158,7 +158,7 @@ class _JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        # In ASCII: some readers split lines at more characters than \n, and terminals obey control characters.
+        # In ASCII: some readers split lines at characters other than \n, and terminals obey control characters.
         try:
             return to_json(line, fallback=str, ensure_ascii=True).decode()
         except PydanticSerializationError:
@@ -182,5 +182,5 @@ def _extra_fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _escape_controls(value: Any) -> str:
-    """Escape what is not printable: text written by agents must not control the terminal."""
+    """Escape unprintable characters: text written by agents must not control the terminal."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(value))

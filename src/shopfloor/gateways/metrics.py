@@ -17,7 +17,7 @@ _DURATION_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.
 
 
 DESK = "desk"
-"""The toolset of the pages. Its calls are left out of the calls per minute that the pages show."""
+"""The toolset of the pages. Its calls are excluded from the calls per minute that the pages show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Metrics:
         self._batch.observe(writes)
 
     def list_minutes(self) -> list[tuple[int, int, int]]:
-        """List the last 60 minutes, oldest first, each with its calls and how many of them failed."""
+        """List the last 60 minutes, oldest first, each with its calls and failures."""
         with self._lock:
             return self._minutes.list_last(60)
 
@@ -170,7 +170,7 @@ class Metrics:
 
 
 class _Gauges(Collector):
-    """Gauges that are read when Prometheus asks."""
+    """Gauges that are read when Prometheus scrapes."""
 
     def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
         self._gauges = gauges

@@ -19,7 +19,7 @@ def build(weights: Path, target: Path) -> None:
     """Build the graph with eight-bit weights, in the form that onnxruntime runs."""
     plain = target.with_suffix(".plain.onnx")
     onnx.save(_Graph(load_file(str(weights))).build(), str(plain))
-    # It advises to optimise the graph first, which has nothing to optimise, in a line that users would see.
+    # It would log a hint to optimize the graph first, which has nothing to optimize.
     root = logging.getLogger()
     level = root.level
     root.setLevel(logging.ERROR)
@@ -52,7 +52,7 @@ class _Graph:
             inner = self._op("Gelu", self._linear(f"{layer}.intermediate.dense", attended))
             out = self._linear(f"{layer}.output.dense", inner)
             hidden = self._norm(f"{layer}.output.LayerNorm", self._op("Add", out, attended))
-        # The model was trained with the mean of its tokens, without padding, as the vector of a text.
+        # The model was trained with the mean of the tokens, without padding, as a text's vector.
         weight = self._op("Unsqueeze", wide, self._constant("axis2", np.array([2], dtype=np.int64)))
         axis1 = self._constant("axis1", np.array([1], dtype=np.int64))
         summed = self._op("ReduceSum", self._op("Mul", hidden, weight), axis1, keepdims=0)

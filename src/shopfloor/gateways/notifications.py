@@ -1,4 +1,4 @@
-"""Notify people of what needs them: in a Slack channel, on an ntfy topic, or by e-mail."""
+"""Notify people of what needs their attention: in a Slack channel, on an ntfy topic, or by e-mail."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ KINDS = ("slack:", "ntfy:", "mailto:")
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A short text with a link to the page that has the rest."""
+    """A short text with a link to the full page."""
 
     title: str
     link: str
 
 
 class Notifier:
-    """One place where people are notified, such as `slack:https://hooks.slack.com/…`.
+    """One notification channel, such as `slack:https://hooks.slack.com/…`.
 
-    `page_url` is where the pages are. `smtp_url` is the server that sends e-mail: `smtp://user:password@host:587`.
+    `page_url` is the base URL of the pages. `smtp_url` is the server that sends e-mail:
+    `smtp://user:password@host:587`.
     """
 
     def __init__(self, address: str, page_url: str, smtp_url: str) -> None:
@@ -42,11 +43,11 @@ class Notifier:
         if self.kind == "mailto" and not smtp_url:
             raise BadSettings("notify: mailto needs smtp_url, such as smtp://user:password@host:587")
         place = self._target if self.kind == "mailto" else urlsplit(self._target).netloc.rpartition("@")[2]
-        # The address of a Slack hook and the topic of ntfy are secrets, so the name has only their host.
+        # The URL of a Slack hook and the topic of ntfy are secrets, so the name contains only the host.
         self.name = f"{self.kind} {place} {hashlib.sha256(address.encode()).hexdigest()[:8]}"
 
     def __call__(self, event: StoredEvent) -> None:
-        """Notify people if the event needs one of them; raise DeliveryFailed if the notice cannot be delivered."""
+        """Notify people if the event needs attention; raise DeliveryFailed if the notice cannot be delivered."""
         if event.name == "run.asked":
             item = f"request-{event.data['request']}"
             self.send(Notice(f"{event.data['run']} asks for your decision", f"{self._page_url}/inbox/{item}"))
@@ -54,7 +55,7 @@ class Notifier:
             self.send(Notice(str(event.data["subject"]), f"{self._page_url}/inbox/{event.data['mailId']}"))
 
     def send_test(self) -> None:
-        """Send a notice that says that it is a test, or raise DeliveryFailed."""
+        """Send a test notice, or raise DeliveryFailed."""
         self.send(Notice("Test: notifications of Shopfloor arrive here", f"{self._page_url}/inbox"))
 
     def send(self, notice: Notice) -> None:
@@ -90,7 +91,7 @@ class Notifier:
         parts = urlsplit(self._smtp_url)
         host, user = parts.hostname or "", unquote(parts.username or "")
         message = EmailMessage()
-        # A line break in a subject would begin another header; EmailMessage rejects it.
+        # A line break in a subject would start another header; EmailMessage rejects it.
         message["Subject"] = " ".join(notice.title.split())
         message["To"] = self._target
         message["From"] = user if "@" in user else f"shopfloor@{host}"

@@ -26,9 +26,9 @@ def hash_password(password: str) -> str:
 
 
 def verify_password(password: str, stored: str | None) -> bool:
-    """Return whether the password matches. Without a stored hash it does not, after the same work."""
-    # Argon2's own cost dominates, so a caller cannot measure whether the user exists. The password is cut, because
-    # hashing a long one would cost more than a limit allows.
+    """Return whether the password matches. Without a stored hash, do the same work and return False."""
+    # Argon2's own cost dominates, so a caller cannot measure whether the user exists. The password is truncated,
+    # because hashing a long one would cost too much.
     with _SLOTS:
         try:
             _hasher.verify(stored or _dummy_hash(), password[: MAX_CHARACTERS + 1])
@@ -37,7 +37,7 @@ def verify_password(password: str, stored: str | None) -> bool:
     return stored is not None
 
 
-# Made on first use: hashing takes long, and most processes check no password.
+# Created on first use: hashing is slow, and most processes check no password.
 @cache
 def _dummy_hash() -> str:
     return _hasher.hash("no one has this password")

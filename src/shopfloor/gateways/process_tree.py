@@ -1,4 +1,4 @@
-"""The processes above and below a process, and what identifies one."""
+"""The ancestors and descendants of a process, and the identity of a process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @cache
 def read_namespace() -> str:
-    """Return where the pids of this process mean something: a boot of a machine and a PID namespace on it.
+    """Return the scope in which this process's pids are valid: a machine's boot and a PID namespace on it.
 
     Two containers can have the same host name, and the same pids for different processes.
     """
@@ -23,7 +23,7 @@ def read_namespace() -> str:
 
 
 def read_start_ticks(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since the boot; None if it is unknown or there is none."""
+    """Return when a process started, in clock ticks since boot, or None if unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace")
         return int(stat.rpartition(")")[2].split()[19])
@@ -32,7 +32,7 @@ def read_start_ticks(pid: int) -> int | None:
 
 
 def is_running(pid: int, start_ticks: int | None) -> bool:
-    """Return whether a process of this namespace still runs, and its pid was not given to another one."""
+    """Return whether a process of this namespace still runs and its pid was not reused."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

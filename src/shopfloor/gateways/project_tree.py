@@ -1,4 +1,4 @@
-"""The tree of the project: which files there are, and when each last changed."""
+"""The tree of the project: its files, and when each last changed."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from shopfloor.gateways.grep import Grep
 from shopfloor.gateways.tree_watcher import TreeWatcher
 
 MIN_WATCHED_FILES = 2_000
-"""Files from which a watcher says what changed, if there is one. To look at 10,000 takes most of a search."""
+"""Number of files from which a watcher is used, if available. A stat of 10,000 files takes most of a search."""
 MAX_FILES_PER_SCAN = 20_000
-"""Files that are looked at before every search if there is no watcher. More take too long for a search."""
+"""Maximum number of files that a search checks itself if there is no watcher. More take too long."""
 
 WALK_SECONDS = 600.0
-"""How often all files of a watched tree are looked at, for changes that no watcher sees."""
+"""How often all files of a watched tree are checked, for changes that no watcher sees."""
 
 _log = logging.getLogger("shopfloor.tree")
 
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
-    """What the file system says of a file."""
+    """A file as the file system reports it."""
 
     facts: Facts
     stamp: str
@@ -54,14 +54,14 @@ class ProjectTree:
         self._grep = grep
         self._file_list = FileList(files, grep)
         self._stats: dict[str, FileStat] = {}
-        """Every file as it was found last."""
+        """Every file as last found."""
         self._changed = threading.Event()
         self._has_hints = False
         self._may_watch = False
         self._watcher: TreeWatcher | None = None
         """Watches a tree that is not small, on Linux."""
         self._not_listed: set[str] = set()
-        """New files that ignore rules exclude: their next change needs no list."""
+        """New files that ignore rules exclude: their next change needs no new list."""
 
     @property
     def is_large(self) -> bool:
@@ -75,7 +75,7 @@ class ProjectTree:
 
     @property
     def has_changes(self) -> bool:
-        """Return whether something has changed since the files were last looked at, or may have without a watcher."""
+        """Return whether files have changed since the last check or, without a watcher, may have changed."""
         if self._watcher is not None:
             return self._watcher.wait(0)
         return self._changed.is_set() or not self._has_hints
@@ -85,12 +85,12 @@ class ProjectTree:
         self._changed.set()
 
     def set_hinted(self, hinted: bool) -> None:
-        """Say whether hints of changes come. What changed before is not known, so the tree counts as changed."""
+        """Set whether hints of changes arrive. Earlier changes are unknown, so the tree counts as changed."""
         self._has_hints = hinted
         self._changed.set()
 
     def allow_watching(self) -> None:
-        """Watch the tree unless it is small, from its next scan on. A program that ends after one search need not."""
+        """Watch the tree from its next scan on, unless it is small. A program that ends after one search need not."""
         self._may_watch = True
 
     def wait_for_change(self, seconds: float) -> bool:
@@ -99,15 +99,15 @@ class ProjectTree:
         return watcher is not None and watcher.wait(seconds)
 
     def close(self) -> None:
-        """Stop watching. A system has few queues for each user."""
+        """Stop watching. The system has few queues per user."""
         watcher, self._watcher, self._may_watch = self._watcher, None, False
         if watcher is not None:
             watcher.close()
 
     def scan(self, *, thorough: bool = False) -> dict[str, FileStat]:
-        """Return every file as it is now. The files are listed again if the list may be outdated, or if `thorough`."""
+        """Return every file as it is now. List the files again if the list may be outdated, or if `thorough`."""
         with self._open_root() as root:
-            # A large tree has too many folders to look at before a search.
+            # A large tree has too many folders to check before a search.
             current = not thorough and self._file_list.age <= MAX_AGE_SECONDS
             if current and self.is_large:
                 current = self._has_hints and not self._changed.is_set()
@@ -133,7 +133,7 @@ class ProjectTree:
             return stats
 
     def take_changes(self) -> dict[str, FileStat | None] | None:
-        """Return the files that changed since the last time, None for one that is gone; or None to scan the tree instead."""
+        """Return the files that changed since the last call, None for a deleted file; or None if a scan is needed."""
         if self._watcher is None or self._file_list.age > WALK_SECONDS:
             return None
         changes = self._watcher.take()
@@ -156,7 +156,7 @@ class ProjectTree:
         return found
 
     def _list_again(self) -> tuple[set[str], set[str]]:
-        """List the files of a watched tree; return which are new, and which are gone."""
+        """List the files of a watched tree; return the new and the deleted ones."""
         before = set(self._stats)
         while True:
             self._file_list.refresh(watch=False, keep_age=True)
@@ -181,7 +181,7 @@ class ProjectTree:
             return 0
 
     def _is_new_file(self, path: str, root: int) -> bool:
-        """Return whether a path that is not known is a file that may belong on the list."""
+        """Return whether an unknown path is a file that may belong on the list."""
         try:
             mode = os.stat(path, dir_fd=root, follow_symlinks=False).st_mode
         except OSError:
@@ -211,7 +211,7 @@ class ProjectTree:
 
 
 def _list_parents(path: str) -> Iterator[str]:
-    """Yield the folders around a path, the nearest first, without the root."""
+    """Yield the parent folders of a path, nearest first, without the root."""
     folder = path.rpartition("/")[0]
     while folder:
         yield folder
@@ -219,5 +219,5 @@ def _list_parents(path: str) -> Iterator[str]:
 
 
 def settled_stamp(stat: FileStat, now: int) -> str:
-    """Return the stamp to store, or none for a file that was written just now: its next change could look the same."""
+    """Return the stamp to store, or '' for a file that was just written: its next change could look the same."""
     return stat.stamp if (now - stat.modified) * 1000 > SETTLED_NS else ""

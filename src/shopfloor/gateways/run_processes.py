@@ -1,4 +1,4 @@
-"""Start `shopfloor run` as a process of its own, which outlives the server that started it."""
+"""Start `shopfloor run` as a separate process, which outlives the server that started it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TAIL_BYTES = 4000
 
 
 class RunProcesses:
-    """Starts runs of one project. `environment` names its project, data folder and database to them."""
+    """Starts runs of one project. `environment` passes them its project, data folder and database."""
 
     def __init__(self, project: Path, data: Path, environment: Mapping[str, str]) -> None:
         self._project = project
@@ -28,7 +28,7 @@ class RunProcesses:
         if spec is None:
             command += ["--resume", run]
         else:
-            # Without --name the run is named after its file, and gets the next free name when that is taken.
+            # Without --name the run is named after its file, with the next free name if that is taken.
             file = folder / f"{run}.md"
             file.write_text(spec, "utf-8")
             command += ["--spec", str(file)]

@@ -1,4 +1,4 @@
-"""Create and parse tokens: only the cryptography. The store decides whether a token is still valid."""
+"""Create and parse tokens: the cryptography only. The store decides whether a token is still valid."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def parse_opaque_token(token: str) -> ParsedToken | None:
 
 
 def _digest(secret: str) -> bytes:
-    # No slow hash as for passwords: the secret has 256 random bits, and is checked on calls.
+    # No slow hash as for passwords: the secret has 256 random bits and is checked on every call.
     return hashlib.sha256(secret.encode()).digest()
 
 
@@ -85,7 +85,7 @@ class UserTokens:
         return self.has_issuer and self._jwts.may_fetch(token)
 
     def is_current(self, parsed: ParsedToken) -> bool:
-        """Return whether a token that was verified earlier still counts as verified."""
+        """Return whether an earlier verification of a token still holds."""
         # Only a token of an issuer has no id: its key may have been withdrawn.
         return parsed.id is not None or 0 <= parsed.key_version == self._jwts.check_key_version()
 

@@ -13,7 +13,7 @@ _FLUSH_SECONDS = 2.0
 
 
 class Traces:
-    """Writes spans once a call has ended, so that a running call carries nothing along."""
+    """Writes a span when a call has ended, so that a running call carries no span."""
 
     def __init__(self) -> None:
         from opentelemetry import propagate, trace  # noqa: PLC0415 - heavy, and off by default
@@ -21,7 +21,7 @@ class Traces:
         self._propagate = propagate
         self._trace = trace
         self._own: Any = None
-        # A proxy means that the host program has not set up a provider of its own, which would be left alone.
+        # A proxy means that the host program has set no provider of its own, which would be kept.
         if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
             self._own = _build_provider()
             trace.set_tracer_provider(self._own)
@@ -41,7 +41,7 @@ class Traces:
         span.end(ended * 1000)
 
     def stop(self) -> None:
-        """Send the remaining spans. Wait two seconds at most: a collector that is away must not delay a stop."""
+        """Send the remaining spans. Wait at most two seconds: an unreachable collector must not delay a stop."""
         if self._own is not None:
             flushing = threading.Thread(target=self._own.shutdown, name="shopfloor-traces", daemon=True)
             flushing.start()

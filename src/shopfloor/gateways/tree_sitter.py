@@ -1,4 +1,4 @@
-"""Syntax trees by tree-sitter. A grammar is loaded with the first file of its language."""
+"""Syntax trees from tree-sitter. A grammar is loaded with the first file of its language."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def grammar(language: str) -> Language:
 
 
 def parse(language: str, source: bytes) -> Tree:
-    """Parse a file. What cannot be parsed is in the tree as an error node."""
+    """Parse a file. Text that cannot be parsed becomes an error node."""
     known: dict[str, Parser] = _parsers.__dict__.setdefault("known", {})
     if language not in known:
         known[language] = Parser(grammar(language))

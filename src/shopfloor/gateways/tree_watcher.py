@@ -1,9 +1,9 @@
-"""Watches the folders of a project with inotify, and returns what changed, complete up to the moment of asking.
+"""Watches the folders of a project with inotify, and returns all changes up to the moment of the call.
 
 The kernel queues an event before the call that caused it returns. A read of the queue therefore sees every change that
-was made before it, without waiting. watchfiles cannot promise that: it hands changes on after a pause, and drops the
-kernel's report that the queue has overflowed. Changes that inotify does not see (through mmap, on network file
-systems by another machine) are found by the next walk of the tree.
+was made before it, without waiting. watchfiles cannot promise that: it delays changes, and drops the kernel's report
+that the queue has overflowed. Changes that inotify does not see (through mmap, on network file systems by another
+machine) are found by the next walk of the tree.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 MAX_NEW_FOLDERS = 32
-"""Folders of a new tree that are watched before its files are listed: it may be ignored, and have thousands."""
+"""Folders of a new tree that are watched before its files are listed: it may be ignored and have thousands."""
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
 _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
@@ -35,21 +35,21 @@ _READ_BYTES = 1 << 18
 
 @dataclass(slots=True)
 class Changes:
-    """What changed since the last time."""
+    """Changes since the last call."""
 
     paths: set[str] = field(default_factory=set)
     """Files that were written, created, moved or deleted."""
     folders: bool = False
     """Whether a folder was created, moved or deleted."""
     lost: bool = False
-    """Whether something may be missing, so that the whole tree has to be looked at."""
+    """Whether changes may be missing, so that the whole tree must be scanned."""
 
 
 class TreeWatcher:
     """One inotify queue. Not thread-safe, except for `wait`."""
 
     def __init__(self, root: Path, is_searchable: Callable[[str], bool]) -> None:
-        """Open a queue, or raise OSError where there is no inotify or no queue left."""
+        """Open a queue, or raise OSError if inotify is unavailable or no queue is left."""
         self._root = os.fsencode(root)
         self._is_searchable = is_searchable
         self._descriptor = _call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
@@ -69,14 +69,14 @@ class TreeWatcher:
         return added
 
     def wait(self, seconds: float) -> bool:
-        """Wait until something has changed; return False after that time, or when the queue is closed."""
+        """Wait for a change; return False after that time, or if the queue is closed."""
         try:
             return bool(select.select([self._descriptor], [], [], seconds)[0])
         except (OSError, ValueError):
             return False
 
     def take(self) -> Changes:
-        """Return everything that has changed up to now. New folders are watched from here on."""
+        """Return all changes up to now. New folders are watched from here on."""
         changes = Changes()
         while True:
             try:
@@ -101,7 +101,7 @@ class TreeWatcher:
             if self._watches.get(folder) == watch:
                 del self._watches[folder]
         elif mask & (_DELETE_SELF | _MOVE_SELF):
-            # The event of its parent says the same of every folder but the root.
+            # For every folder but the root, the parent's event reports the same.
             changes.lost |= not folder
         elif mask & _IS_FOLDER:
             path = f"{folder}/{name}" if folder else name
@@ -115,7 +115,7 @@ class TreeWatcher:
             changes.paths.add(f"{folder}/{name}" if folder else name)
 
     def _watch_new(self, folder: str, changes: Changes) -> None:
-        """Watch a new folder and those in it, as far as there are few. What is in them is listed afterwards."""
+        """Watch a new folder and its subfolders, up to the limit. Their files are listed afterwards."""
         pending = [folder]
         for each in pending:
             try:
@@ -123,7 +123,7 @@ class TreeWatcher:
                 with os.scandir(self._root + b"/" + os.fsencode(each)) as entries:
                     inner = [os.fsdecode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
             except OSError as error:
-                # It may be gone already. No watches left is another matter.
+                # It may be gone already, which is harmless. Running out of watches is not.
                 changes.lost |= error.errno in (errno.ENOSPC, errno.ENOMEM)
                 continue
             pending += [path for name in inner if self._is_searchable(path := f"{each}/{name}")]
@@ -159,7 +159,7 @@ def _load_library() -> ctypes.CDLL:
 
 
 def _call(name: str, *arguments: object) -> int:
-    """Call a function of the C library; raise OSError when it fails."""
+    """Call a function of the C library; raise OSError if it fails."""
     if sys.platform != "linux":
         raise OSError(errno.ENOSYS, "inotify exists on Linux alone")
     result = int(getattr(_load_library(), name)(*arguments))

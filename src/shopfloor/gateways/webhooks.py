@@ -1,4 +1,4 @@
-"""Deliver events to the outside: to a webhook, or to Inngest. The id of a delivery identifies repeated attempts."""
+"""Deliver events to a webhook or to Inngest. The id of a delivery identifies repeated attempts."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Webhook:
     def __call__(self, event: StoredEvent) -> None:
         """Deliver the event, or raise DeliveryFailed."""
         body = json.dumps({"type": event.name, "timestamp": format_iso(event.created_at), "data": event.data}).encode()
-        # Of the attempt: receivers reject a signature that is older than a few minutes, and retries continue for hours.
+        # The time of the attempt: receivers reject signatures older than a few minutes, and retries continue for hours.
         at = str(clock.now() // SECOND)
         headers = {"Content-Type": "application/json", "Webhook-Id": _build_id(event), "Webhook-Timestamp": at}
-        # The id and the time are signed with the body, so that a captured delivery cannot be replayed as another one.
+        # The id and the time are signed with the body, so that a captured delivery cannot be replayed as another.
         if self._secrets:
             signed = f"{_build_id(event)}.{at}.".encode() + body
             headers["Webhook-Signature"] = " ".join(_sign(secret, signed) for secret in self._secrets)
