@@ -11,8 +11,8 @@ from shopfloor.domain.tokenizer import split_words
 CHUNKING_VERSION = 6
 
 OVERVIEW = "file"
-"""The kind of the two chunks that stand for a whole file. The first is found by all words of the file and embeds what the
-file says of itself; the second embeds the names in it, and has no words."""
+"""The kind of the two chunks that represent a whole file. The first is found by all words of the file and embeds its
+description of itself; the second embeds the names in it, and has no words."""
 
 NOT_EMBEDDED = b""
 """The digest of a chunk without any text to embed."""
@@ -33,9 +33,9 @@ class Chunk:
     signature: str
     body: str
     symbols: tuple[str, ...] = ()
-    """Names besides its own that the chunk defines: constants, variables, fields and settings."""
+    """Other names that the chunk defines: constants, variables, fields and settings."""
     searched: str | None = None
-    """The text whose words it is found by: None for its body, and nothing if it is not found by words."""
+    """The text by whose words it is found: None means its body, and an empty text that it is not found by words."""
 
     @property
     def embedding_text(self) -> str:
@@ -48,7 +48,7 @@ class Chunk:
 
 
 def digest_text(text: str) -> bytes:
-    """Return the key under which the embedding of a text is stored, wherever the text occurs."""
+    """Return the key of a text's embedding, the same wherever the text occurs."""
     if not text.strip():
         return NOT_EMBEDDED
     return hashlib.sha256(text.encode(errors="replace")).digest()[:16]

@@ -1,7 +1,7 @@
 """Conversations with the assistant, and the deletions that wait for the user's confirmation.
 
-The assistant deletes nothing by itself, no matter what the user writes or how the model understands it. A deletion that it
-wants is pending until the user sends the id of the confirmation, with the next message in the conversation.
+The assistant deletes nothing by itself, no matter what the user writes or how the model understands it. A deletion that
+it proposes is pending until the user sends the confirmation's id with the next message in the conversation.
 """
 
 from __future__ import annotations
@@ -65,6 +65,6 @@ def format_question(deletions: Sequence[PendingDeletion]) -> str:
 
 
 def shorten_title(message: str) -> str:
-    """Make the title of a conversation from its first message."""
+    """Return the title of a conversation from its first message."""
     line = " ".join(message.split())
     return line if len(line) <= MAX_TITLE_CHARACTERS else line[: MAX_TITLE_CHARACTERS - 1].rstrip() + "…"

@@ -12,7 +12,7 @@ from shopfloor.errors import InvalidState, NotFound
 
 
 class Phase(StrEnum):
-    """What a crew does: an agent plans, a person reads the plan, workers work."""
+    """What a crew does: an agent plans, a person reviews the plan, workers work."""
 
     PLAN = "plan"
     APPROVAL = "approval"
@@ -30,8 +30,8 @@ class Role(StrEnum):
 class MergeState(StrEnum):
     """The state of a task's branch in the merge queue of a crew.
 
-    It waits for a review, then in the queue. `VERIFIED` is stored before the crew's branch moves, `MERGED` after, so that
-    a kill between the two is found out. `RETURNED` work is with its worker again.
+    It waits for a review, then in the queue. `VERIFIED` is stored before the crew's branch moves, `MERGED` after, so
+    that a crash between the two is detected. `RETURNED` work is with its worker again.
     """
 
     REVIEW = "review"
@@ -42,11 +42,11 @@ class MergeState(StrEnum):
 
 
 OPEN_MERGES = (MergeState.REVIEW, MergeState.QUEUED, MergeState.VERIFIED)
-"""The states in which the merge queue decides when the task is completed."""
+"""The states in which the merge queue decides when the task completes."""
 
 
 MAX_CREW_TASKS = 1000
-"""How many tasks of an epic a crew works on. Further ones are left to the next crew."""
+"""Maximum number of tasks of an epic that a crew works on. The rest are left to the next crew."""
 
 
 class CrewNotFound(NotFound):
@@ -55,9 +55,9 @@ class CrewNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """A crew as it is stored. `branch` holds verified work only; `base` is the commit that it began at.
+    """A crew as stored. `branch` holds verified work only; `base` is the commit that it started from.
 
-    `spent` is in microseconds and counts up to `accounted_at`, which is None while the clock of the crew is halted.
+    `spent` is in microseconds and counts up to `accounted_at`, which is None while the crew's clock is stopped.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class CrewStatus:
-    """What the driver of a crew reacts to at once.
+    """The status that the driver of a crew reacts to at once.
 
     `tasks` counts the tasks of the epic by state, `ready` those that can be claimed. `held` has the tasks of each agent
     that it works on or can begin, and those that it calls done and that are in no merge queue. `finished` are the tasks
@@ -123,7 +123,7 @@ class CrewStatus:
 
     @property
     def version(self) -> str:
-        """A short text that differs as soon as the status does."""
+        """A short text that changes with the status."""
         crew = self.crew
         merges = [(merge.task, merge.state, merge.updated_at) for merge in self.merges]
         text = f"{crew.state} {crew.wanted} {crew.phase} {crew.workers} {self.tasks} {self.newest_change} {merges}"
@@ -154,8 +154,8 @@ class AskedQuestion:
 def find_stuck_tasks(tasks: list[Task], blockers: dict[int, list[int]]) -> list[Task] | None:
     """Return the open tasks of an epic if none of them can move by itself, or None.
 
-    A task moves while an agent, a reviewer or the merge queue has it, when it is ready, and when it waits for a task of
-    another epic. When no task does, all that are open wait for blocked, failed or cancelled ones.
+    A task can move while an agent, a reviewer or the merge queue has it, when it is ready, and when it waits for a task
+    of another epic. If none can, all open tasks wait for blocked, failed or cancelled ones.
     """
     own = {task.number for task in tasks}
     open = [task for task in tasks if task.state not in FINISHED]

@@ -14,12 +14,12 @@ from pydantic_core import from_json, to_json
 
 from shopfloor.domain.redaction import cut_texts, may_contain_secret, redact_json, to_json_text
 
-# Of a longer context an entry keeps the head, the size and the hash.
+# For a longer context, an entry keeps the head, the size and the hash.
 MAX_CONTEXT_BYTES = 16 * 1024
 MAX_SCANNED_CHARACTERS = 64 * 1024
-"""Of a longer context, this much is searched for secrets, and the head is a part of it."""
+"""For a longer context, only this much is scanned for secrets, and the head is part of it."""
 
-# Of a longer result of a tool that only reads, an entry keeps size, digest and the lengths of its lists.
+# For a longer result of a read-only tool, an entry keeps size, digest and the lengths of its lists.
 MAX_READ_RESULT_BYTES = 1024
 
 AUTOMATIC = {
@@ -93,12 +93,12 @@ class LogFilter:
 
     @property
     def includes_drivers(self) -> bool:
-        """Whether calls by which runners drive runs and crews match: with the desk's, or asked for by name."""
+        """Whether the calls of runners, which drive runs and crews, match: along with the desk's, or when named."""
         return self.desk or any((self.subject, self.tool, self.tool_part))
 
 
 _REFERENCE = re.compile(r"(?:ref-)?([0-9a-z]{1,13})")
-# Before a process has a number, a random one stands in for it.
+# Used until the process has a number.
 _UNNUMBERED = secrets.randbits(10)
 _COUNT = itertools.count(secrets.randbits(11))
 
@@ -106,14 +106,14 @@ _COUNT = itertools.count(secrets.randbits(11))
 def new_reference(now: int, process: int | None = None) -> int:
     """Return a number for one call that grows with time and fits into 63 bits.
 
-    It is unique in its process, and in all processes with other numbers up to 1,024 apart.
+    It is unique in its process, and across processes whose numbers differ by less than 1,024.
     """
     owner = _UNNUMBERED if process is None else process
     return ((now // 1000) << 21) | ((owner & 0x3FF) << 11) | (next(_COUNT) & 0x7FF)
 
 
 def first_reference(at: int) -> int:
-    """Return a number below that of every call begun at that moment or later."""
+    """Return a number below that of every call started at that moment or later."""
     return (at // 1000) << 21
 
 
@@ -154,9 +154,9 @@ def measure_json(value: Any) -> int:
 
 
 def format_read_result(value: Any) -> tuple[str, int]:
-    """Format the result of a tool that only reads, and return its size too.
+    """Format the result of a read-only tool, and return its size too.
 
-    Of a long one, which is stored elsewhere, the log keeps size, digest and how long its lists are.
+    For a long result, which is stored elsewhere, the log keeps size, digest and the lengths of its lists.
     """
     text = to_json_text(value)
     data = text.encode()
@@ -175,14 +175,15 @@ def format_sized_context(value: Any) -> tuple[str, int]:
     # Redacted before it is cut: half a token no longer looks like one.
     if may_contain_secret(text):
         is_long = len(text) > MAX_SCANNED_CHARACTERS
-        # Of a long one the head is kept. To scan a megabyte took 0.5 s, in which the server did nothing else.
+        # For a long text only the head is kept. Scanning a megabyte took 0.5 s, during which the server did nothing
+        # else.
         text = redact_json(cut_texts(text, MAX_SCANNED_CHARACTERS) if is_long else text)
         data = data if is_long else text.encode()
     if len(data) <= MAX_CONTEXT_BYTES:
         return text, len(data)
     cut = {"truncated": True, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     head = text[: MAX_CONTEXT_BYTES // 2]
-    # The limit is in bytes, and the head is cut in characters: of emoji it would be four times as large.
+    # The limit is in bytes, but the head is cut in characters: with emoji it would be four times as large.
     while len(kept := to_json({**cut, "head": head})) > MAX_CONTEXT_BYTES:
         head = head[: len(head) * 3 // 4]
     return kept.decode(), len(data)

@@ -1,4 +1,4 @@
-"""Events: facts in the past tense that name things and carry nothing else."""
+"""Events: facts in the past tense that carry only names and ids."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DecisionLogged:
 
 @dataclass(frozen=True, slots=True)
 class LogSealed:
-    """Rows of the log were sealed. A digest that is kept elsewhere proves later that nothing before it was changed."""
+    """Rows of the log were sealed. A digest kept elsewhere later proves that no earlier row was changed."""
 
     name: ClassVar[str] = "log.sealed"
     number: int
@@ -52,7 +52,7 @@ class LogSealed:
 
 @dataclass(frozen=True, slots=True)
 class CallEscalated:
-    """A call failed for a reason that is not the caller's, and the supervisor or operator must know."""
+    """A call failed through no fault of the caller, and the supervisor or operator must know."""
 
     name: ClassVar[str] = "call.escalated"
     escalation: int
@@ -96,7 +96,7 @@ class MailSent:
 
 @dataclass(frozen=True, slots=True)
 class QuestionAnswered:
-    """A person answered what an agent had asked."""
+    """A person answered an agent's question."""
 
     name: ClassVar[str] = "question.answered"
     question: int

@@ -29,7 +29,7 @@ NAMES = {
     "cmakelists.txt": "cmake",
 }
 
-# Folders whose subfolders are modules; the longest that matches counts.
+# Folders whose subfolders are modules; the longest match wins.
 SOURCE_ROOTS = (
     "src/main/java", "src/test/java", "src/main/kotlin", "src/main", "src/test", "src/server", "src/client", "src/lib",
     "src/app", "src", "source", "lib", "app", "server", "client", "pkg", "internal", "cmd", "packages", "apps", "crates",
@@ -44,7 +44,7 @@ _JAVA_HOME = re.compile(r"(?:com|org|net|io|dev|edu|gov)/[^/]+/(?=[^/]+/)")
 ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (role, re.compile(pattern))
     for role, pattern in (
-        # Exact capitals: Zig's standard library has its build system in `Build`.
+        # Case-sensitive: Zig's standard library has its build system in `Build`.
         ("generated", r"(^|/)(generated|gen|__generated__|vendor|vendored|_vendor|third[_-]?party|dist|build)/"),
         (
             "generated",
@@ -77,7 +77,7 @@ ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("docs", r"(?i)(^|/)(readme|changelog|license|contributing|authors|notice|release-notes)\.[^/]*$"),
         ("config", r"(?i)\.(toml|ya?ml|ini|cfg|json|jsonc|properties|conf|lock|editorconfig|tf)$|(^|/)\.[^/]+$"),
         ("config", r"(?i)(^|/)(makefile|dockerfile[^/]*|docker-compose[^/]*|[^/]*\.config\.\w+|setup\.py)$"),
-        # What tools and translators read, not what people call code.
+        # Files for tools and translators, not code in the usual sense.
         (
             "config",
             r"(?i)(^|/)(\.github|debian)/|\.(xml|resx|po|pot|xlf|csv|tsv|svg|patch|diff|plist|tmpl|in|am|m4|ac)$",
@@ -96,7 +96,7 @@ _DECLARATIONS = re.compile(r"\.d\.[cm]?ts$|\.pyi$|\.(h|hh|hpp|hxx)$|\.mli$")
 
 
 def detect_language(path: str) -> str:
-    """Return the language by the file's name, or text if none matches."""
+    """Return the language for the file's name, or text if none matches."""
     name = PurePosixPath(path).name.lower()
     if name in NAMES:
         return NAMES[name]
@@ -111,7 +111,7 @@ def detect_module(path: str) -> str:
     if not folders:
         return NO_MODULE
     root = next((root for root in SOURCE_ROOTS if f"{path}/".startswith(f"{root}/")), None)
-    # A part of a monorepo has its own source folder: py/src/shop/cart/x.py is as src/shop/cart/x.py.
+    # A part of a monorepo has its own source folder: treat py/src/shop/cart/x.py like src/shop/cart/x.py.
     if root is None and "src" in folders[1:]:
         return detect_module("/".join(path.split("/")[folders.index("src", 1) :]))
     if root is None:
@@ -126,7 +126,7 @@ def detect_module(path: str) -> str:
 
 
 def _skip_packages(path: str) -> str:
-    """Return the name alone of a file below `src/main`, where folders are packages of the product, such as `examples`."""
+    """Return only the name of a file below `src/main`, where folders such as `examples` are packages of the product."""
     return path.rpartition("/")[2] if "src/main/" in path else path
 
 
@@ -145,11 +145,11 @@ def is_low_priority(path: str) -> bool:
 
 @lru_cache(maxsize=10_000)
 def is_reexport(path: str) -> bool:
-    """Return whether the file mostly names what is in others, as __init__.py and index.ts do."""
+    """Return whether the file mostly re-exports names of others, like __init__.py and index.ts."""
     return _REEXPORT.search(path) is not None
 
 
 @lru_cache(maxsize=10_000)
 def is_declaration_file(path: str) -> bool:
-    """Return whether the file declares types of code that is elsewhere."""
+    """Return whether the file only declares types for code elsewhere."""
     return _DECLARATIONS.search(path) is not None

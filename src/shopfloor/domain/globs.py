@@ -12,7 +12,7 @@ from shopfloor.errors import InvalidInput
 
 MAX_EXPANSIONS = 64
 MAX_DOUBLE_STARS = 4
-"""`**` in a glob that becomes a regular expression: each one multiplies the time that Python's `re` may take."""
+"""Maximum number of `**` in a glob that becomes a regular expression: each multiplies the time of Python's `re`."""
 
 _SET = re.compile(r"\[(!?)([^\]]+)\]")
 
@@ -62,11 +62,11 @@ def _part_to_regex(part: str) -> str:
 
 
 def matches(glob: str, path: str) -> bool:
-    """Return whether a path matches. A glob without a slash is compared with the name alone; `!` in front negates it."""
+    """Return whether a path matches. A glob without a slash matches the name alone; a leading `!` negates it."""
     if glob.startswith("!"):
         return not matches(glob[1:], path)
     parts = path.split("/")
-    # Each pair of braces multiplies the globs, so a caller could ask for millions of them.
+    # Each pair of braces multiplies the globs, so a caller could request millions of them.
     for one in islice(_expand_braces(glob), MAX_EXPANSIONS):
         pattern = one.strip("/").split("/")
         if len(pattern) == 1 and not one.startswith("/"):
@@ -82,7 +82,7 @@ def _match_parts(pattern: list[str], parts: list[str]) -> bool:
     reached = {0}
     for piece in pattern:
         if piece == "**":
-            # `**` reaches every place after the first one that is reached. Recursion would take exponential time for
+            # `**` reaches every position from the first one reached. Recursion would take exponential time for
             # `**/a/**/a/**/a`.
             reached = set(range(min(reached), len(parts) + 1)) if reached else reached
         else:

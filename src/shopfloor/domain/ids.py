@@ -35,7 +35,7 @@ def format_id(kind: str, number: int | None) -> str | None:
 
 def _parse_id(kind: str, id: str, missing: type[NotFound]) -> int:
     prefix, _, digits = id.partition("-")
-    # A malformed id is not found, as one that does not exist: in both cases the caller has to look the id up.
+    # A malformed id is treated like one that does not exist: in both cases the caller must look the id up.
     if prefix != kind or not _NUMBER.fullmatch(digits):
         error = missing(**{kind: f"'{id[:64]}'"})
         error.facts[kind] = id[:64]

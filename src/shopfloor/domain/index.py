@@ -34,7 +34,7 @@ class IndexedFile:
 
 @dataclass(frozen=True, slots=True)
 class IndexedChunk:
-    """A piece of a file, or a whole document, with the words that it is found by."""
+    """A piece of a file, or a whole document, with the words by which it is found."""
 
     type: str
     kind: str
@@ -52,7 +52,7 @@ class IndexedChunk:
 
 
 class Hit(NamedTuple):
-    """A chunk that a search found. A tuple, because one search makes hundreds of them."""
+    """A chunk that a search found. A tuple, because one search creates hundreds of them."""
 
     id: int
     root: str
@@ -69,19 +69,19 @@ class Hit(NamedTuple):
 
     @property
     def symbol(self) -> str:
-        """The last part of the name, which others use it by."""
+        """The last part of the name, by which other code refers to it."""
         return self.name.rpartition(".")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class WordMatches:
-    """The chunks that have words of a query, each with its score, best first, and how common the words are."""
+    """The chunks with words of a query, each with its score, best first, and how common the words are."""
 
     hits: Sequence[tuple[Hit, float]] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
-    """How many chunks have each term."""
+    """Number of chunks with each term."""
     chunks: int = 0
-    """How many chunks there are."""
+    """Total number of chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,10 @@ class Scope:
     type: str | None = None
     module: str | None = None
     path: str | None = None
-    """A glob of paths. With it, and with a language, only code is searched."""
+    """A glob of paths. With a path or a language, only code is searched."""
     language: str | None = None
     tests: bool | None = None
-    """False leaves tests out, True searches nothing else."""
+    """False excludes tests, True searches only tests."""
 
     @property
     def is_narrow(self) -> bool:
@@ -116,7 +116,7 @@ class SearchDocument:
     text: str
     module: str | None
     session: str | None
-    # The only principal that may find it, besides the recipients of a mail.
+    # The only principal that may find it, apart from the recipients of a mail.
     owner: str | None
     created_at: int
     changed_at: int
@@ -129,11 +129,11 @@ class SearchDocument:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedCount:
-    """How many chunks have an embedding, and how many there are."""
+    """The number of chunks with an embedding, and the total."""
 
     embedded: int
     chunks: int
-    # The same of documents and overviews of files, which are embedded first.
+    # The same for documents and overviews of files, which are embedded first.
     embedded_first: int
     first: int
 
@@ -161,7 +161,7 @@ class Freshness:
     files: int
     # Files that changed and are not indexed yet.
     changed: int
-    # False while documents are still to be indexed.
+    # False while documents wait to be indexed.
     documents_indexed: bool = True
 
     @property
@@ -205,7 +205,7 @@ def _list_words(file: IndexedFile, chunk: Chunk) -> tuple[str, str, str, str]:
         return name, path, signature, body
     if not chunk.searched:
         return "", "", "", ""
-    # Each word once: on the tuning half of the code search questions, how often a file says a word adds nothing.
+    # Each word once: on the tuning half of the code search questions, word counts of a file add nothing.
     return (
         expand_identifiers(file.stem),
         expand_identifiers(file.path),

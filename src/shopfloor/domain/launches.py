@@ -1,4 +1,4 @@
-"""Launches: runs that the server starts, now, later or again and again."""
+"""Launches: runs that the server starts, now, later or repeatedly."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from shopfloor.errors import NotFound
 TOPIC = "launch"
 
 REPEATS = {"hour": HOUR, "day": DAY, "week": 7 * DAY}
-"""How often a run can be started again."""
+"""The intervals at which a run can be repeated."""
 
 
 class LaunchState(StrEnum):
-    """The state of a launch. One that repeats is waiting again once it was started."""
+    """The state of a launch. A repeating launch waits again after each start."""
 
     WAITING = "waiting"
     STARTING = "starting"
@@ -49,5 +49,5 @@ class Launch:
 
 
 def find_next_due(due_at: int, repeat: int, now: int) -> int:
-    """Return the first time after now in the series that begins at `due_at`; missed times are skipped."""
+    """Return the first time after now in the series that starts at `due_at`; missed times are skipped."""
     return due_at + repeat * max(1, (now - due_at) // repeat + 1)

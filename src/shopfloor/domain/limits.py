@@ -15,18 +15,18 @@ class Limits:
     # How long an agent may be silent before its tasks go back to the queue.
     silence: int = 7 * MINUTE
 
-    # How often a task is begun before it counts as failed.
+    # How often a task may be started before it counts as failed.
     attempts: int = 5
 
     crashes: int = 3
     # Maximum number of crashes within this time before an agent counts as failed.
     crash_window: int = MINUTE
 
-    # How long a failed agent pauses before it may try again; twice as long each time.
+    # How long a failed agent pauses before it may try again; doubled each time.
     retry_pause: int = MINUTE
 
     longest_pause: int = 60 * MINUTE
-    # How long a user's token is valid when its issuer names no lifetime.
+    # How long a user's token is valid if no lifetime is given.
     user_token_lifetime: int = 30 * DAY
 
     # How long a user stays signed in on the pages.

@@ -1,4 +1,4 @@
-"""Mail: sender, recipients, and its state at each of them."""
+"""Mail: sender, recipients, and its state for each recipient."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Mail:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The state of a mail at one recipient."""
+    """The state of a mail for one recipient."""
 
     mail: Mail
     recipient: Participant
@@ -109,7 +109,8 @@ class Question:
 
     @property
     def answered_in(self) -> AnsweredIn | None:
-        """Where the answer was given, or None. The server cannot distinguish that person from the program."""
+        """Where the answer was given, or None. At a client, the server cannot distinguish the person from the
+        program."""
         if self.answered_by is None:
             return None
         return "client" if self.answered_by.startswith(CLIENT_PREFIX) else "inbox"

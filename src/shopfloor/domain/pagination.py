@@ -14,7 +14,7 @@ from shopfloor.errors import InvalidInput
 DEFAULT_PAGE_ROWS = 50
 MAX_PAGE_ROWS = 200
 DEFAULT_PAGE_BYTES = 16_000
-# The size of a page: by default, and when the caller asked for a number of rows.
+# Maximum size of a page: by default, and if the caller gave a number of rows.
 MAX_PAGE_BYTES = 80_000
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def to_page(
     for row in shown:
         item = format_item(row)
         left -= len(to_json(item))
-        # The first row is on the page however large it is, or the cursor would never get past it.
+        # The first row is on the page however large it is, or the cursor would never advance.
         if items and left < 0:
             break
         items.append(item)
@@ -66,7 +66,7 @@ def parse_cursor(list: str, cursor: str | None) -> str | None:
     except (binascii.Error, ValueError):
         text = ""
     name, colon, key = text.partition(":")
-    # A NUL in a cursor was reported as a fault of another argument.
+    # Otherwise a NUL in a cursor would be reported as an error of another argument.
     if not colon or not text.isprintable():
         raise InvalidInput("Invalid cursor; pass nextCursor unchanged", field="cursor")
     if name != list:

@@ -1,4 +1,4 @@
-"""Which paths an agent may name. Whole parts are compared, never substrings, and the file system is not asked."""
+"""Which paths an agent may name. Whole parts are compared, never substrings, without access to the file system."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from fnmatch import translate
 
 from shopfloor.errors import PathDenied, PathNotAllowed
 
-# Names that the contract closes to every agent.
+# Names that the contract forbids to every agent.
 NEVER = (".env", ".env.*", ".git", "node_modules")
 
-# The default data folder is closed also where `data` names another one: it may be left from before, with its secrets.
+# The default data folder is forbidden even if `data` names another one: it may be left over, with its secrets.
 DEFAULT_DATA_FOLDER = ".shopfloor"
 
 # Names that look like secrets, but are not.
 EXAMPLES = frozenset({".env.example", ".env.sample", ".env.template"})
 
-# Folders that a search leaves out, though files in some of them may be read. In these letters only: `Build` is source, as
-# in Zig's standard library.
+# Folders that a search skips, although files in some of them may be read. Case-sensitive: `Build` is source in Zig's
+# standard library.
 EXCLUDED = frozenset({"node_modules", ".git", "dist", "build", ".next", ".context"})
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
@@ -41,8 +41,8 @@ class PathRules:
 
     def check(self, path: str) -> tuple[str, ...]:
         """Return the parts of a path below the root, or raise an error that does not depend on what exists there."""
-        # Both forms are checked: as this system splits the path, and as one that also takes backslashes and full-width slashes
-        # for separators would.
+        # Both forms are checked: as this system splits the path, and as a system that also treats backslashes and
+        # full-width slashes as separators would.
         pieces = [piece for part in path.split("/") for piece in _SEPARATORS.split(fold_name(part))]
         if path.startswith(("/", "\\")) or fold_name(path[:1]) == "/" or _DRIVE.match(path):
             raise PathNotAllowed("Absolute paths not allowed", path=path, hint="Name it relative to the project root")
@@ -67,10 +67,10 @@ class PathRules:
 
 
 def fold_name(part: str) -> str:
-    """Return a name as a file system that ignores case and form would compare it."""
+    """Return a name as a file system that ignores case and Unicode form would compare it."""
     if part.isascii():
         return part.lower()
-    # NFKC after casefold again: folding can produce characters that are not normalized. Characters of format (Cf), such
-    # as a zero-width space, are left out, because some file systems ignore them.
+    # NFKC after casefold again: folding can produce characters that are not normalized. Format characters (Cf), such as
+    # a zero-width space, are removed, because some file systems ignore them.
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", part).casefold())
     return "".join(char for char in plain if unicodedata.category(char) != "Cf")

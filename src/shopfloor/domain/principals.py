@@ -15,14 +15,14 @@ LOCAL = "local"
 SUPERVISOR, ORCHESTRATOR, WORKER = "SUPERVISOR", "ORCHESTRATOR", "WORKER"
 AGENT_TYPES = (SUPERVISOR, ORCHESTRATOR, WORKER)
 
-# The desk role of a user, as it is stored: a viewer sees everything, an editor also answers and moves tasks.
+# The desk roles as stored: a viewer sees everything, an editor also answers and moves tasks.
 VIEWER, EDITOR = "READER", "HELPER"
 
 # The desk roles that people read and type, with their stored values.
 DESK_ROLES: dict[str, str | None] = {"none": None, "viewer": VIEWER, "editor": EDITOR}
 
 REVIEWER = "REVIEWER"
-"""The type of an agent that reviews for a crew. It decides about the task of its review, and changes nothing else."""
+"""The type of an agent that reviews for a crew. It decides on the task of its review, and changes nothing else."""
 
 CREW_DRIVER = "CREW"
 """The role of the principal that drives a crew."""
@@ -42,10 +42,10 @@ class Kind(StrEnum):
     RUN = "run"
     # The process that drives a run or, with the role CREW_DRIVER, a crew. It has no token.
     RUNNER = "runner"
-    # An agent that reviews the work of a run or of another agent. It is named by the key of that: run:NAME.
+    # An agent that reviews the work of a run or of another agent. Its name is the key of the reviewed: run:NAME.
     REVIEWER = "reviewer"
 
-    # This process, for what it does before or without a caller. It has no token, and may call no tool.
+    # This process, acting before or without a caller. It has no token, and may call no tool.
     SERVER = "server"
 
     # Never a principal: the session of a signed-in user of the pages.
@@ -66,12 +66,12 @@ class Principal:
     """The principal in the log and as the owner of rows."""
 
     def __post_init__(self) -> None:
-        # Once: a call uses it eight times.
+        # Computed once: a call uses it eight times.
         object.__setattr__(self, "key", f"{self.kind}:{self.name}")
 
     @property
     def title(self) -> str:
-        """What an error message calls this principal."""
+        """The name of this principal in error messages."""
         if self.kind is Kind.USER and self.role:
             return format_desk_role(self.role)
         return self.role or self.kind.value.upper()
@@ -140,7 +140,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A credential as the store has it: never the secret itself."""
+    """A credential as stored: never the secret itself."""
 
     id: str
     kind: Kind
@@ -174,7 +174,7 @@ def check_agent_name(name: str) -> str:
 
 def check_user_name(name: str) -> str:
     """Return the name, or raise InvalidInput if a user may not have it."""
-    # A name with a zero-width space behind it, or with é in two characters, would be another user who looks the same.
+    # A name with a trailing zero-width space, or with é as two characters, would be another user who looks the same.
     if not 1 <= len(name) <= 255 or name != name.strip() or not name.isprintable() or name != normalize("NFC", name):
         raise InvalidInput(
             "A user's name has 1 to 255 printable characters in Unicode NFC, without white space around them",

@@ -1,4 +1,4 @@
-"""Redact what looks like a secret: logs are read by more people than the calls they are about."""
+"""Redact text that looks like a secret: logs have more readers than the calls themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PREFIXES = (
     *("AGE-SECRET-KEY-1", "1//0"),
 )
 
-# Prefixes that words have too: only a long run of letters and digits after them is a token.
+# Prefixes of ordinary words too: only a long run of letters and digits after them is a token.
 _SHORT_PREFIXES = ("npm_", "hf_", "gsk_", "xai-", "tok_", "key-", "secret_")
 
 _NAME = (
@@ -27,7 +27,7 @@ _NAME = (
     r"|(?:api|access|account|private|signing|encryption)[_-]?key|connection[_-]?string"
 )
 _SECRET_NAME = re.compile(rf"{_NAME}|^(?:auth|otp|pin)$", re.IGNORECASE)
-# Every part takes time linear in the text, because the callers write what is logged.
+# Every part takes time linear in the text, because callers control what is logged.
 _SECRET_VALUE = re.compile(
     r"sf[aoprv]_[a-z0-9]{8,}_[A-Za-z0-9_-]{20,}"
     r"|(?<![A-Za-z0-9_-])(?=[A-Za-z0-9_-]*eyJ)[A-Za-z0-9_-]{13,}+\.[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]*+"
@@ -50,7 +50,7 @@ _ASSIGNED = re.compile(
     r"))[^\s\"',;&]+",
     re.IGNORECASE,
 )
-# Everything that a pattern matches contains one of these. A search for plain text costs a tenth of a pattern.
+# Every match of a pattern contains one of these. A plain text search costs a tenth of a pattern.
 _HINTS = (
     *("pass", "pwd", "secret", "token", "key", "auth", "cookie", "credential", "begin", "bearer", "basic", "://"),
     *("connection", "sig=", "signature=", "code=", '"otp', '"pin', "eyj", "xox", "akia", "asia", "aiza", "sg."),
@@ -73,7 +73,7 @@ _HINTS = (
     *("_live_", "_test_", "whsec_", "_v1_", "lin_api_", "sntry", "nvapi-", "atatt3", "hvs.", "ya29.", "pypi-age"),
     *("xapp-", "1//0", "npm_", "hf_", "gsk_", "xai-", "tok_"),
 )
-# A lone surrogate cannot be encoded; it is shown by its number.
+# A lone surrogate cannot be encoded; it is shown as its number.
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 _SHORT_HINT = re.compile(r"(?:\b|\\[bfnrt]|\\u[0-9a-f]{4})[spr]k-")  # in JSON, an escape may precede it
@@ -84,7 +84,7 @@ def redact(text: str) -> str:
     if not may_contain_secret(text):
         return text
     if text[:1] in ("{", "["):
-        with suppress(ValueError, RecursionError):  # JSON inside of text has names too
+        with suppress(ValueError, RecursionError):  # JSON inside text has names too
             given = json.loads(text)
             if (masked := redact_value(given)) != given:
                 return to_json_text(masked)
@@ -92,7 +92,7 @@ def redact(text: str) -> str:
 
 
 def redact_json(text: str) -> str:
-    """Redact JSON; as plain text if it holds a number that is longer than Python parses."""
+    """Redact JSON; as plain text if it contains a number too long for Python to parse."""
     try:
         return to_json_text(redact_value(json.loads(text)))
     except ValueError:
@@ -101,7 +101,7 @@ def redact_json(text: str) -> str:
 
 
 def cut_texts(text: str, limit: int) -> str:
-    """Return JSON with at most `limit` characters of text: what follows is dropped, with what may be half a token."""
+    """Return JSON with at most `limit` characters of text: the rest is dropped, including a possible partial token."""
     left = limit
 
     def cut(value: Any) -> Any:
@@ -123,11 +123,11 @@ def cut_texts(text: str, limit: int) -> str:
 
 
 def redact_value(value: Any) -> Any:
-    """Redact every text in a JSON value, and every value of a field whose name says that it is secret."""
+    """Redact every text in a JSON value, and the value of every field with a secret-looking name."""
     if isinstance(value, dict):
         redacted = {}
         for key, content in value.items():
-            # True, false and null say that there is a secret, not what it is.
+            # True, false and null reveal that there is a secret, not its value.
             is_secret = content is not None and not isinstance(content, bool) and _SECRET_NAME.search(key) is not None
             redacted[redact(key)] = REDACTED if is_secret else redact_value(content)
         return redacted
@@ -138,14 +138,13 @@ def redact_value(value: Any) -> Any:
 
 def may_contain_secret(text: str) -> bool:
     """Return whether the text may contain a secret, by a fast check."""
-    # Every call is logged, and most contain nothing that looks like a secret, so the patterns are tried only on the
-    # rest.
+    # Every call is logged, and most contain nothing that looks like a secret: the patterns run only on the rest.
     folded = text.casefold()
     return any(map(folded.__contains__, _HINTS)) or ("k-" in folded and _SHORT_HINT.search(folded) is not None)
 
 
 def to_json_text(value: Any) -> str:
-    """Return the value as JSON, even if a caller sent what no store can keep."""
+    """Return the value as JSON, even if a caller sent characters that no store accepts."""
     try:
         return to_json(value, fallback=str, inf_nan_mode="null").decode()
     except PydanticSerializationError:
@@ -154,7 +153,7 @@ def to_json_text(value: Any) -> str:
         text = json.dumps(value, default=str, separators=(",", ":"), ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         return json.dumps({"unreadable": type(error).__name__})
-    # One such entry, kept as an escape, made every later read of the log fail, from its page on.
+    # One such entry, stored as an escape, made every later read of the log fail, from its page on.
     return _LONE_SURROGATE.sub(lambda half: rf"\\u{ord(half[0]):04x}", text)
 
 
@@ -163,6 +162,6 @@ def _keep_field_name(found: re.Match[str]) -> str:
 
 
 def escape_unprintable(name: str) -> str:
-    """Return a name that a caller made up with control characters escaped and its length bounded, for logs and errors."""
+    """Return a caller's name with control characters escaped and its length limited, for logs and errors."""
     shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name[:100])
     return shown if len(name) <= 100 else f"{shown}…"

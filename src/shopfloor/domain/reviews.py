@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class ReviewState(StrEnum):
-    """The state of a review. One that ended without a verdict is withdrawn."""
+    """The state of a review. A review that ended without a verdict is withdrawn."""
 
     OPEN = "open"
     APPROVED = "approved"

@@ -71,7 +71,7 @@ class RunAnswered(_RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequested(_RunEvent):
-    """The agent called the work complete."""
+    """The agent declared the work complete."""
 
     name: ClassVar[str] = "run.completion_wished"
 

@@ -41,7 +41,7 @@ _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 class RunState(StrEnum):
     """The state of a run. An active run is driven, or was interrupted and can be resumed.
 
-    Three states say that nothing failed and yet the work is not done: the agent planned no task, every open task is
+    Three states mean that nothing failed but the work is not done: the agent planned no task, every open task is
     blocked, or a person did not answer.
     """
 
@@ -68,7 +68,7 @@ class RunNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as it is stored.
+    """A run as stored.
 
     `wish` counts the agent's requests for completion, `wished_in` is the iteration of the open one, `judged` the request
     that has a `verdict`, None when it was accepted. `cost` is in millionths, `spent` in microseconds. `waiting` says
@@ -126,7 +126,7 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that a run wrote down for its later iterations."""
+    """A note of a run for its later iterations."""
 
     number: int
     run: str
@@ -168,7 +168,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class PromptMail:
-    """The texts of others that a prompt includes, and whether more wait for the next one."""
+    """The messages that a prompt includes, and whether more wait for the next one."""
 
     messages: tuple[Message, ...] = ()
     mails: tuple[Mail, ...] = ()
@@ -177,7 +177,7 @@ class PromptMail:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many of the latest iterations made no progress or failed the same way, and whether a changed prompt was tried."""
+    """Number of latest iterations without progress or with the same failure, and whether a changed prompt was tried."""
 
     stalled: int
     stalled_despite_change: bool
@@ -200,7 +200,7 @@ class RunSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """What the driver of a run reacts to at once."""
+    """The status that the driver of a run reacts to at once."""
 
     state: RunState
     wanted: Wanted
@@ -212,7 +212,7 @@ class RunStatus:
 
     @property
     def version(self) -> str:
-        """A short text that differs as soon as the status does."""
+        """A short text that changes with the status."""
         requests = [request.number for request in self.requests]
         text = f"{self.state} {self.wanted} {self.wish} {self.judged} {self.task} {requests} {self.has_unread}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -224,7 +224,7 @@ def format_task_id(number: int) -> str:
 
 
 def describe_status(run: Run, driven: bool) -> str:
-    """Return the state of a run in the one word that every page and command shows."""
+    """Return the state of a run as the one word that every page and command shows."""
     if run.state is not RunState.ACTIVE:
         return run.state.value
     # A run without a process is still active in the store: after a crash, no process is left to end it.
@@ -277,7 +277,7 @@ def split_command(text: str) -> tuple[str, ...]:
 
 
 def parse_proposed_command(content: str) -> tuple[str, ...] | None:
-    """Find the acceptance command that a task's content proposes in a line of its own."""
+    """Find the acceptance command that a task's content proposes on a separate line."""
     found = _PROPOSED_COMMAND.search(content)
     if found is None:
         return None
@@ -294,7 +294,7 @@ def parse_proposed_command(content: str) -> tuple[str, ...] | None:
 
 
 def find_proposed_command(content: str) -> tuple[str, ...] | None:
-    """Find the acceptance command that a text proposes. A command that cannot be parsed counts as none."""
+    """Find the acceptance command that a text proposes. A command that cannot be parsed is ignored."""
     try:
         return parse_proposed_command(content)
     except InvalidInput:

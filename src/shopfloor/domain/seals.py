@@ -1,4 +1,4 @@
-"""Seals of the log: digests of its rows in a chain, so that a row that is changed, removed or added later is found.
+"""Seals of the log: digests of its rows in a chain, so that later changes, removals and additions of rows are detected.
 
 A row is sealed once nothing can change it: its call has ended, and its count of rate-limited calls is final.
 """
@@ -15,14 +15,14 @@ from pydantic_core import to_json
 
 MAX_SEALED_ROWS = 1000
 FIRST_DIGEST = bytes(32)
-"""What the first seal continues."""
+"""The digest before the first seal."""
 
 _LEAF = struct.Struct(">q16s")
 
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """A range of rows with their digests, and the digest of the seal before."""
+    """A range of rows with their digests, and the digest of the previous seal."""
 
     number: int
     first_id: int
@@ -39,12 +39,12 @@ class Seal:
 
     @property
     def is_intact(self) -> bool:
-        """Whether the digests of the rows are those that were sealed. Without them only the chain can be checked."""
+        """Whether the row digests are the sealed ones. Without them only the chain can be checked."""
         return self.purged_at is not None or self.digest == _chain(self.previous, self.number, self.leaves)
 
 
 def create_seal(before: Seal | None, rows: Sequence[Sequence[Any]], now: int) -> Seal:
-    """Seal rows, each beginning with its id and ending with its time, as the continuation of a seal."""
+    """Seal rows, each starting with its id and ending with its time, after the seal `before`."""
     number = 1 if before is None else before.number + 1
     previous = FIRST_DIGEST if before is None else before.digest
     leaves = b"".join(_LEAF.pack(id, digest) for id, digest in digest_rows(rows).items())
@@ -68,8 +68,8 @@ def digest_rows(rows: Iterable[Sequence[Any]]) -> dict[int, bytes]:
 
 
 def find_differences(seal: Seal, rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Compare the rows that are in the range of a seal with those that were sealed."""
-    # Digests that were changed themselves say nothing about the rows.
+    """Compare the current rows in the range of a seal with the sealed ones."""
+    # If the digests themselves were changed, they say nothing about the rows.
     if not seal.is_intact:
         return []
     sealed = dict(_LEAF.iter_unpack(seal.leaves))

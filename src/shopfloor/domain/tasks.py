@@ -1,4 +1,4 @@
-"""Tasks: one number, one set of states, on a board; each kind of board has its own moves."""
+"""Tasks: one number space and one set of states; each kind of board has its own moves."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Task:
     updated_at: int
     completed_at: int | None
     deleted_at: int | None
-    # When the work on it first began, and when its current holder got it.
+    # When work on it first started, and when its current holder got it.
     started_at: int | None = None
     held_at: int | None = None
     comments: int = 0

@@ -8,7 +8,7 @@ LINE_BREAKS = ("\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028",
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Mn", "Me", "Zs", "Zl", "Zp"})
 _INVISIBLE_LETTERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
-"""Letters by their category, but blank in every font: Hangul fillers, and the empty pattern of Braille."""
+"""Letters by category, but blank in every font: Hangul fillers, and the empty Braille pattern."""
 
 
 def has_visible_character(text: str) -> bool:
@@ -17,7 +17,7 @@ def has_visible_character(text: str) -> bool:
 
 
 def to_one_line(text: str) -> str:
-    """Return the text without white space around it and without line breaks; empty if a reader would see nothing."""
+    """Return the text without surrounding white space and line breaks; empty if nothing in it is visible."""
     if not has_visible_character(text):
         return ""
     return " ".join(line.strip() for line in text.splitlines() if line.strip())

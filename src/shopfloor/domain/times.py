@@ -43,7 +43,7 @@ def parse_iso(text: str, field: str) -> int:
 
 
 def parse_moment(text: str, now: int, field: str) -> int:
-    """Parse the moment that a person wrote; without a zone it is UTC.
+    """Parse a time as a person writes it; without a zone it is UTC.
 
     It may be ISO 8601, `now`, `today`, `yesterday`, a clock time of today, or how long ago: `90s`, `1h`, `2 days ago`.
     """

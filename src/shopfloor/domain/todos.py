@@ -21,7 +21,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class TodoPage:
-    """Some tasks of a list, how many there are in total, and where the next page starts."""
+    """A page of tasks of a list, the total, and where the next page starts."""
 
     tasks: list[Task]
     count: int
@@ -80,7 +80,7 @@ def format_due(at: int | None, zone: str | None) -> str | None:
     if zone and zone[0] in "+-":
         local = datetime.fromisoformat(f"2000-01-01T00:00{zone}").tzinfo
     elif zone:
-        # A zone that was stored on one machine may be unknown to the time zone database of another.
+        # A zone stored on one machine may be missing from another's time zone database.
         with suppress(ValueError, KeyError, OSError):
             local = ZoneInfo(zone)
     return moment.astimezone(local).isoformat(timespec="minutes")

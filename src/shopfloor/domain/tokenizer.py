@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 # The rest of a camelCase word from its first boundary on. It starts with a capital, which `re` finds quickly.
-# Of several capitals only the first is tried, so that the time does not grow with the square of their number.
+# In a run of capitals only the first is tried, so that the time does not grow quadratically.
 _FROM_BOUNDARY = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|(?<![A-Z][A-Z])[A-Z]+[a-z])\w*")
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+")
 _WORD = re.compile(r"[^\W_]+")
@@ -17,9 +17,9 @@ _KEYWORD = re.compile(
     r"(?:class|struct|trait|interface|enum|protocol|union|record|type|typedef|module|namespace|function|func|fn|fun|def"
     r"|method|macro|impl|const|constant|variable)\s+(?=\S*[A-Z_.:()]\S*$)"
 )
-"""What a definition begins with, before a name that looks like code. In `type inference`, it is a word like any other."""
+"""The keyword of a definition, before a name that looks like code. In `type inference`, it is an ordinary word."""
 
-# Words that nearly every text has, and at the end the verbs with which people begin a question to a search.
+# Words in nearly every text and, at the end, the verbs with which people start a search question.
 STOP_WORDS = frozenset({
     "a", "an", "and", "any", "are", "as", "at", "be", "been", "being", "but", "by", "can", "could", "did", "do",
     "does", "doing", "done", "each", "for", "from", "had", "has", "have", "having", "he", "her", "here", "his",
@@ -41,8 +41,8 @@ def split_identifier(identifier: str) -> tuple[str, ...]:
 def expand_identifiers(text: str) -> str:
     """Append the parts of compound identifiers to a text, for an index that cannot split them itself."""
     parts: list[str] = []
-    # The pattern starts at a capital, which is rare, instead of at every word; with the rest of that change a first
-    # index took 40 % less CPU. The start of the word is searched backwards.
+    # The pattern starts at a capital, which is rare, instead of at every word; together with related changes this took
+    # 40 % off the CPU of a first index. The start of the word is searched backwards.
     for found in _FROM_BOUNDARY.finditer(text):
         start = found.start()
         while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
@@ -52,7 +52,7 @@ def expand_identifiers(text: str) -> str:
 
 
 def is_phrase(term: str) -> bool:
-    """Return whether a term consists of several words, which the index finds next to each other."""
+    """Return whether a term consists of several words, which the index must find next to each other."""
     return "_" in term
 
 
@@ -62,16 +62,16 @@ def split_words(text: str) -> list[str]:
 
 
 def list_distinct_words(text: str) -> str:
-    """Return each word of a text once, compound identifiers also split, for an index that has no use for their order."""
+    """Return each word of a text once, with compound identifiers also split, for an index that ignores order."""
     # Each word is split once, however often it occurs.
     words = set(_WORD.findall(text))
     return " ".join({word.lower() for word in words}.union(*map(split_identifier, words)))
 
 
 def extract_terms(query: str) -> list[str]:
-    """Return the terms to search for, each once. Stop words are left out, unless the query has nothing else.
+    """Return the terms to search for, each once. Stop words are dropped, unless the query has nothing else.
 
-    A compound identifier is a term beside its parts: one with underscores is a phrase to the index.
+    A compound identifier is a term in addition to its parts; with underscores, it is a phrase to the index.
     """
     whole = [word.lower() for word in _WORD.findall(query)]
     phrases = [name.lower() for name in _SNAKE_CASE.findall(query)]
@@ -98,7 +98,7 @@ def share_stem(word: str, term: str) -> bool:
 
 
 def strip_suffix(word: str) -> str:
-    """Return a word without its ending, so that forms of one word are the same."""
+    """Return a word without its ending, so that forms of one word are equal."""
     return next(
         (word[: -len(end)] for end in _SUFFIXES if word.endswith(end) and len(word) - len(end) >= MIN_STEM_CHARS), word
     )
@@ -113,11 +113,11 @@ def find_symbols_in_text(text: str) -> list[str]:
 
 
 def list_short_forms(word: str) -> list[str]:
-    """Return the beginnings of a word by which code may abbreviate it: `auth` for authentication."""
+    """Return the prefixes by which code may abbreviate a word: `auth` for authentication."""
     return [word[:length] for length in range(MIN_STEM_CHARS, len(word) // 2 + 1)]
 
 
 def find_symbol(query: str) -> str | None:
-    """Return the identifier that a query consists of, or None if it is anything else."""
+    """Return the identifier if a query consists of just one, or None."""
     text = _KEYWORD.sub("", query.strip()).strip("`'\"")
     return text.removesuffix("()") if _SYMBOL.fullmatch(text) else None

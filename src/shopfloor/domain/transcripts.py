@@ -8,7 +8,7 @@ from enum import StrEnum
 from shopfloor.errors import InvalidInput
 
 MAX_TEXT_CHARACTERS = 20_000
-"""The longest text of an entry. Of a longer one, the beginning and the end are kept."""
+"""Maximum length of an entry's text. A longer text keeps its beginning and its end."""
 
 MAX_SESSION_ENTRIES = 2_000
 MAX_SESSION_CHARACTERS = 1_000_000
@@ -31,10 +31,10 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """An entry as its recorder knows it. An entry with the number of an earlier one replaces it.
+    """An entry from its recorder. An entry with the number of an earlier one replaces it.
 
-    `title` is the first line, `body` what was said, asked or given as arguments, `result` the outcome of a call or the
-    answer to a question. A plan has a line per step in its body, each with a mark as in a Markdown checklist.
+    `title` is the first line, `body` what was said, asked or passed as arguments, `result` the outcome of a call or the
+    answer to a question. A plan's body has a line per step, marked as in a Markdown checklist.
     """
 
     number: int
@@ -48,7 +48,7 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry as it is stored. `revision` is a new number with each change."""
+    """An entry as stored. `revision` increases with each change."""
 
     number: int
     revision: int
@@ -72,7 +72,7 @@ def parse_owner(text: str) -> str:
 
 
 def clip_text(text: str, limit: int = MAX_TEXT_CHARACTERS) -> str:
-    """Return the text, or of a longer one its beginning and its end with a mark between them."""
+    """Return the text; if too long, its beginning and its end with a mark in between."""
     if len(text) <= limit:
         return text
     half = limit // 2
