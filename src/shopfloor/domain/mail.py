@@ -109,8 +109,7 @@ class Question:
 
     @property
     def answered_in(self) -> AnsweredIn | None:
-        """Where the answer was given, or None. At a client, the server cannot distinguish the person from the
-        program."""
+        """Where the answer was given, or None. A client's person and program cannot be distinguished."""
         if self.answered_by is None:
             return None
         return "client" if self.answered_by.startswith(CLIENT_PREFIX) else "inbox"

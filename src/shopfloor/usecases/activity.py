@@ -13,7 +13,7 @@ from shopfloor.errors import NotFound
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases.claims import RECONCILER
 
-# Most events of a run are steps of one iteration and make no sentence, so more are read than are shown.
+# Most events of a run are steps of one iteration and give no sentence, so more events are read than shown.
 EVENTS_PER_SENTENCE = 8
 MAX_EVENTS = 200
 
@@ -37,7 +37,7 @@ _AGENT_VERBS = {
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What happened: `who` `did` the thing of this kind, id and title, and a note."""
+    """One event: `who` `did` something to the thing of this kind, id and title, with a note."""
 
     event: StoredEvent
     who: str
@@ -57,7 +57,7 @@ def list_recent(uow: UnitOfWork, limit: int) -> list[Sentence]:
         write = _WRITERS.get(event.name)
         if write is None or (sentence := write(writer, event, event.data)) is None:
             continue
-        # Events come newest first: of repeated ones, the first that happened is kept, at its own place.
+        # Events come newest first. Of repeated events, keep the earliest, in its own position.
         sentences.pop(key := (sentence.who, sentence.did, sentence.id), None)
         sentences[key] = sentence
     return list(sentences.values())[:limit]
@@ -143,7 +143,7 @@ class _Writer:
         return Sentence(event, data["run"], f"ended: {data['state']}", "run", data["run"])
 
     def _is_of_crew(self, name: str) -> bool:
-        """Return whether a run is one of a crew. What its agents do with their tasks says more."""
+        """Return whether a run belongs to a crew. Its agents' task events say more."""
         run = self._uow.runs.find(name)
         return run is not None and run.crew is not None
 

@@ -36,7 +36,7 @@ def list_types(uow: UnitOfWork) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class AgentDetails:
-    """An agent with its work, its mail, its calls, its tokens and what it used."""
+    """An agent with its work, mail, calls, tokens and usage."""
 
     status: AgentStatus
     tasks: list[Task]
@@ -82,7 +82,7 @@ def create_agent(
         raise InvalidInput(f"Unknown agent type '{type}'; expected one of {', '.join(types)}", field="type")
     if supervisor is not None:
         uow.agents.get_active(supervisor)
-    # Names that differ in case only would be mistaken for each other in mail and in the log.
+    # Names that differ only in case would be confused in mail and in the log.
     if (other := uow.agents.find_case_variant(name)) not in (None, name):
         raise InvalidInput(
             f"Agent '{name}' differs from '{other}' only in upper and lower case; choose another name", field="name"
@@ -99,7 +99,7 @@ def report_crash(uow: UnitOfWork, name: str) -> Agent:
 
 
 def retire_agent(uow: UnitOfWork, name: str) -> Agent:
-    """Retire the agent: return its tasks, revoke its tokens. Its log stays."""
+    """Retire the agent: return its tasks, revoke its tokens. Its log is kept."""
     if name == LOCAL:
         raise InvalidInput("The built-in agent 'local' cannot retire", field="name")
     for task in uow.tasks.list_held_by(uow.agents.get(name).name, _MAX_TASKS):

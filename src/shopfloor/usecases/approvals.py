@@ -1,4 +1,4 @@
-"""Approval of work that waits to be merged: a person or a leading agent completes the task, or sends it back.
+"""Approval of work before it is merged: a person or a leading agent completes the task, or sends it back.
 
 While the branch of a task is in the merge queue of a crew, the queue decides when the task is completed.
 """
@@ -15,7 +15,7 @@ from shopfloor.repositories.uow import UnitOfWork
 
 
 def check_reviewer(uow: UnitOfWork, task: Task) -> None:
-    """Reject a reviewer whose review is not about this task, or is decided."""
+    """Reject a reviewer whose review is about another task or already decided."""
     merge = uow.merges.find(task.number)
     run = None if merge is None else uow.runs.find(f"{merge.crew}.review-{task.number}")
     is_open = (
@@ -28,8 +28,8 @@ def check_reviewer(uow: UnitOfWork, task: Task) -> None:
 def settle_merge(uow: UnitOfWork, task: Task, state: State, comment: str | None) -> bool:
     """Apply the move of a task to the merge queue, and return whether the task keeps its state.
 
-    To complete a task that is in the queue approves it: it stays in review until it is verified and merged. Any other
-    move out of review takes it out of the queue, and counts as an attempt.
+    Completing a queued task approves it: it stays in review until it is verified and merged. Any other move out of
+    review removes it from the queue, and counts as an attempt.
     """
     merge = uow.merges.find(task.number)
     if merge is None or merge.state not in OPEN_MERGES or task.state is not State.REVIEW or state is State.REVIEW:

@@ -1,4 +1,4 @@
-"""Boards as a person sees them: columns of tasks, one task in detail, and moves by hand."""
+"""Boards for people: columns of tasks, one task in detail, and manual moves."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Column:
     count: int
     more_after: int | None
     searched: int | None
-    """How many tasks a filter looked at, where it was one."""
+    """Number of tasks that a filter examined, or None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class ProgressPoint:
-    """How many tasks an epic had at the end of a step of time, and how many of them were completed."""
+    """The number of tasks of an epic at the end of a time step, and how many were completed."""
 
     at: int
     tasks: int
@@ -88,9 +88,9 @@ def get_board(uow: UnitOfWork, kind: BoardKind, name: str) -> Tasks:
 def list_columns(
     uow: UnitOfWork, kind: BoardKind, name: str, *, limit: int, state: State | None, after: int | None, text: str | None
 ) -> list[Column]:
-    """Return the board state by state: `limit` tasks of each, and their number, up to 1,000.
+    """Return the board by state: `limit` tasks of each, and their total, up to 1,000.
 
-    A text filter looks at 1,000 tasks at a time; the next page continues where it stopped.
+    A text filter examines 1,000 tasks at a time; the next page continues where it stopped.
     """
     tasks_here = get_board(uow, kind, name)
     if state is not None or text is not None:
@@ -105,7 +105,7 @@ def list_columns(
 
 
 def _build_latest_completed(tasks_here: Tasks) -> Column:
-    # On a board that shows all states, finished work is a footnote; with `state` all of it can be paged through.
+    # On a board with all states, finished work is only counted; with `state` it can be paged through.
     count = tasks_here.count_up_to(MAX_COUNT, state=State.COMPLETED)
     return Column(State.COMPLETED, tasks_here.list_completed(LATEST_COMPLETED), count, None, None)
 
@@ -120,8 +120,8 @@ def _build_column(tasks_here: Tasks, state: State, limit: int, after: int | None
     fitting = [
         task for task in looked_at if text.casefold() in f"{task.number} {task.title} {task.assignee or ''}".casefold()
     ]
-    # A full scan has another page even if nothing on this one matched: the cursor is where the scan stopped, not the
-    # last match, so that a rare word is found after some empty pages instead of after one scan of the whole board.
+    # A full scan has another page even if nothing on this one matched. The cursor is where the scan stopped, not the
+    # last match: a rare word is found after some empty pages instead of after one scan of the whole board.
     if len(fitting) > limit:
         more = fitting[limit - 1].number
     else:
@@ -145,7 +145,7 @@ def list_tasks(
 
 
 def get_scope(uow: UnitOfWork, kind: BoardKind, name: str) -> Tasks:
-    """Return where a task of that kind is looked up: in all epics, or in one run."""
+    """Return the scope in which a task of that kind is looked up: all epics, or one run."""
     return uow.tasks if kind is BoardKind.EPIC else get_board(uow, kind, name)
 
 
@@ -153,7 +153,7 @@ def get_task_details(uow: UnitOfWork, kind: BoardKind, name: str, number: int) -
     """Return one task, even a deleted one, with its neighbours, comments and history."""
     tasks_here = get_scope(uow, kind, name)
     task = tasks_here.get(number, deleted=True)
-    # The log knows task numbers of epics only. A run's task of the same number is another task.
+    # The log has task numbers of epics only. A run's task with the same number is another task.
     history, _ = uow.decisions.search(LogFilter(task=number, desk=True), MAX_HISTORY_ROWS)
     inputs = uow.decisions.find_inputs([entry.reference for entry in history] if kind is BoardKind.EPIC else [])
     return TaskDetails(
@@ -175,7 +175,7 @@ def list_moves(uow: UnitOfWork, task: Task) -> Sequence[State]:
 
 
 def list_assignees(uow: UnitOfWork) -> list[str]:
-    """Return the names of the agents that take tasks now, at most 200."""
+    """Return the names of the agents that can take tasks now, at most 200."""
     agents = uow.agents.list_page(MAX_ASSIGNEES, active=True)
     return [agent.name for agent in agents if not agent.has_failed(uow.now)]
 
@@ -197,8 +197,8 @@ def load_graph(uow: UnitOfWork, kind: BoardKind, name: str) -> Graph:
 def load_progress(uow: UnitOfWork, epic: int) -> list[ProgressPoint]:
     """Return the progress of an epic, step by step from its first task to now or to its end.
 
-    A step is the shortest of a minute, ten, an hour and a day with which there are at most 90: a crew is done within
-    the hour, a team within the quarter. It is counted from the first 1,000 tasks.
+    A step is a minute, ten minutes, an hour or a day: the shortest that gives at most 90 steps, since a crew is done
+    within the hour, a team within the quarter. Only the first 1,000 tasks are counted.
     """
     found = uow.epics.get(epic)
     tasks_here = uow.tasks.list_page(limit=MAX_SCANNED_TASKS, board=str(epic))
@@ -221,9 +221,9 @@ def load_progress(uow: UnitOfWork, epic: int) -> list[ProgressPoint]:
 def change_tasks(
     uow: UnitOfWork, numbers: Sequence[int], *, state: State | None, assignee: str | None, priority: int | None
 ) -> list[Task]:
-    """Move, assign or prioritise several tasks of epics: all of them, or none if one change is rejected."""
+    """Move, assign or prioritize several tasks of epics: all of them, or none if one change is rejected."""
     changed = []
-    # In one order, so that two such calls cannot wait for each other's rows.
+    # In a fixed order, so that two such calls cannot deadlock.
     for position, number in enumerate(sorted(set(numbers)), 1):
         with name_batch_item("task", position, len(set(numbers))):
             task = uow.tasks.get(number)
@@ -250,7 +250,7 @@ def _load_tasks(tasks_here: Tasks, numbers: list[int]) -> list[Task]:
 
 
 def move_task(uow: UnitOfWork, kind: BoardKind, name: str, number: int, state: State, comment: str | None) -> Task:
-    """Move a task to another state; an illegal move is rejected with the allowed ones."""
+    """Move a task to another state; the error for an illegal move lists the allowed ones."""
     if kind is BoardKind.LOOP:
         if state not in COLUMNS[BoardKind.LOOP]:
             raise InvalidInput(f"Runs have no state {state}", field="state")
@@ -292,5 +292,5 @@ def restore_task(uow: UnitOfWork, number: int) -> Task:
 
 
 def purge_deleted(uow: UnitOfWork, limit: int) -> int:
-    """Remove tasks of epics that were deleted too long ago to be restored, and return how many."""
+    """Purge tasks of epics that were deleted too long ago to be restored, and return how many."""
     return uow.tasks.purge_deleted(uow.now - KEPT_DAYS * DAY, limit)

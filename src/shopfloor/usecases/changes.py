@@ -1,6 +1,6 @@
-"""What agents have changed in the project, by git, and the merge of a crew's branch into it.
+"""The changes that agents made to the project, from git, and the merge of a crew's branch into it.
 
-Git works where the project is. On another machine there is nothing to compare, and a merge is rejected.
+Git needs the project's folder. On another machine there is nothing to compare, and a merge is rejected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shopfloor.usecases.external import ExternalContext
 
 MAX_FILES = 200
 MAX_DIFF_CHARACTERS = 200_000
-"""How much of a diff is shown. Of further files only the counts are."""
+"""How much of a diff is shown. For further files, only the counts are shown."""
 
 _MAX_CREWS = 20
 _DEFAULT_SECONDS = 600.0
@@ -28,7 +28,7 @@ _DEFAULT_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What differs, and between what. `source` is worktree, queue, returned, merged, branch or none."""
+    """The changed files, and the source of the comparison: worktree, queue, returned, merged, branch or none."""
 
     source: str
     files: list[FileDiff]
@@ -48,7 +48,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class BranchComparison:
-    """A crew's branch beside that of the project. `commits` are to be merged; `behind` has the project moved on."""
+    """A crew's branch compared with the project's: `commits` to merge, and how far it is `behind`."""
 
     is_here: bool
     project_branch: str = ""
@@ -68,7 +68,7 @@ class ProjectMerge:
 
 
 def load_task_changes(outside: ExternalContext, number: int) -> Changes:
-    """Return what the work on a task changes: in its worktree while it is worked on, else in its commit."""
+    """Return the changes of a task: from its worktree while it is in progress, otherwise from its commit."""
     for source in outside.read(lambda uow: _list_sources(uow, number, str(outside.gateways.files.root))):
         files = _diff_source(source)
         if files is not None:
@@ -77,7 +77,7 @@ def load_task_changes(outside: ExternalContext, number: int) -> Changes:
 
 
 def _list_sources(uow: UnitOfWork, number: int, project: str) -> list[_Source]:
-    """List where the work on a task may be, the newest first."""
+    """List the places where the work on a task may be, newest first."""
     task, merge, found = uow.tasks.get(number), uow.merges.find(number), []
     if task.epic is not None and task.state not in (State.REVIEW, State.COMPLETED, State.CANCELLED):
         for crew in uow.crews.list_of_epic(task.epic, _MAX_CREWS):
@@ -102,22 +102,22 @@ def _diff_source(source: _Source) -> list[FileDiff] | None:
     try:
         if not git.is_repository():
             return None
-        # Names come from agents. From here on, git gets ids alone.
+        # Names come from agents. From here on, git gets only commit ids.
         commit, onto = git.find_commit(source.commit or "HEAD"), git.find_commit(source.base)
         base = git.find_common_ancestor(onto, commit) if commit is not None and onto is not None else None
         if base is None or commit is None:
             return None
-        # Work that the branch had already was merged without a commit of its own: the tip is another task's.
+        # Work that the branch already had was merged without a commit: the tip belongs to another task.
         if source.kind == "merged" and not git.get_subject(commit).startswith(f"task-{source.task}:"):
             return []
         return git.diff(base, commit) if source.commit else git.diff_worktree(base)
     except GitFailed:
-        # The worktree may be removed while it is read: its work has been merged.
+        # The worktree may be removed while it is read, once its work is merged.
         return None
 
 
 def _limit_files(outside: ExternalContext, kind: str, files: list[FileDiff]) -> Changes:
-    """Hide what the path gate closes and what looks like a secret, and limit the length."""
+    """Hide files that the path gate forbids and text that looks like a secret, and limit the length."""
     left, shown, truncated = MAX_DIFF_CHARACTERS, [], len(files) > MAX_FILES
     for file in files[:MAX_FILES]:
         text = "" if outside.gateways.files.rules.blocks(file.path.split("/")) else redact(file.text)
@@ -132,7 +132,7 @@ def _limit_files(outside: ExternalContext, kind: str, files: list[FileDiff]) -> 
 
 
 def compare_branch(outside: ExternalContext, name: str) -> BranchComparison:
-    """Compare the crew's branch with the one that is checked out in the project."""
+    """Compare the crew's branch with the one checked out in the project."""
     crew = outside.read(lambda uow: uow.crews.get(name))
     git = Git(Path(crew.project))
     try:
@@ -149,9 +149,9 @@ def compare_branch(outside: ExternalContext, name: str) -> BranchComparison:
 
 
 def merge_crew(outside: ExternalContext, name: str) -> ProjectMerge:
-    """Merge the crew's branch, which holds verified work only, into the branch that is checked out in the project.
+    """Merge the crew's branch, which holds verified work only, into the branch checked out in the project.
 
-    It is a fast-forward. If the project has moved on, both are merged apart from it and verified first.
+    It is a fast-forward. If the project has moved on, both are first merged in a separate worktree and verified.
     """
     crew = outside.read(lambda uow: uow.crews.get(name))
     git = Git(Path(crew.project))
@@ -175,7 +175,7 @@ def merge_crew(outside: ExternalContext, name: str) -> ProjectMerge:
 
 
 def _merge_and_verify(git: Git, crew: Crew, head: str, tip: str) -> str:
-    """Merge in a worktree apart from the project, prepare and verify it there, and return the commit."""
+    """Merge in a separate worktree, prepare and verify it there, and return the commit."""
     options = json.loads(crew.options or "{}")
     seconds = next((kind.get("verify_time") for kind in options.get("worker", [])), None) or _DEFAULT_SECONDS
     commands = [*options.get("setup", []), *options.get("verify", [])]

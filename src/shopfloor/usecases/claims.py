@@ -1,7 +1,7 @@
-"""Who works on what: tasks are claimed or assigned, held under a lease, and returned in the end.
+"""Claims: tasks are claimed or assigned, held under a lease, and returned in the end.
 
 An agent holds its tasks for as long as it makes calls. Each claim has a fence, a number that grows: a report with an
-older one comes from an agent that has lost the task, and is rejected.
+older fence comes from an agent that has lost the task, and is rejected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEADERS = (SUPERVISOR, ORCHESTRATOR)
 HELD_STATES = (State.ASSIGNED, State.IN_PROGRESS)
 
 RECONCILER = f"{SYSTEM.key}:reconciler"
-"""The key of the server as it returns tasks of agents that are gone."""
+"""The server's key when it returns the tasks of dead agents."""
 
 
 def get_current_task(uow: UnitOfWork) -> Task:
@@ -59,7 +59,7 @@ def claim_task(uow: UnitOfWork, number: int | None) -> tuple[Task | None, str]:
     task, reason = _find_ready_task(uow, agent, held) if number is None else _check_claimable(uow, agent, number)
     if task is None:
         return None, reason
-    # The new fence is what makes an earlier holder of this task lose it: its next report carries the old number.
+    # The new fence invalidates an earlier holder's claim: its next report carries the old number.
     started = uow.tasks.update(
         task.number,
         uow.now,
@@ -77,7 +77,7 @@ def claim_task(uow: UnitOfWork, number: int | None) -> tuple[Task | None, str]:
 
 
 def _find_ready_task(uow: UnitOfWork, agent: Agent, held: Task | None) -> tuple[Task | None, str]:
-    # What a supervisor has assigned comes before what the queue offers.
+    # Tasks that a supervisor assigned come before the queue.
     if held is not None and held.state is State.ASSIGNED and held.open_blockers == 0:
         return held, ""
     number = agent.current_epic
@@ -97,7 +97,7 @@ def _find_ready_task(uow: UnitOfWork, agent: Agent, held: Task | None) -> tuple[
 
 def _check_claimable(uow: UnitOfWork, agent: Agent, number: int) -> tuple[Task | None, str]:
     uow.task = number
-    # Lock before looking. A read followed by an update assigned 942 of 1,000 tasks twice on PostgreSQL.
+    # Lock before reading. A read followed by an update assigned 942 of 1,000 tasks twice on PostgreSQL.
     uow.tasks.lock(number)
     task = uow.tasks.get(number)
     mine = task.assignee == agent.name and task.state in HELD_STATES
@@ -128,8 +128,8 @@ def get_lease_expiry(uow: UnitOfWork, task: Task) -> int:
 def find_last_sign(uow: UnitOfWork, holder: Agent, task: Task, up_since: int | None) -> int:
     """Return the time from which the silence of a task's holder counts.
 
-    It is the holder's last call, the last change of the task, or the time since which a server is up: the latest of
-    the three, as recovery measures it.
+    It is the latest of the holder's last call, the last change of the task, and the start of the server's uptime, as in
+    recovery.
     """
     return max(holder.seen_at(uow.now), task.updated_at, up_since or 0)
 
@@ -174,7 +174,7 @@ def report_state(
         set_current_task(uow, moved)
     elif task.assignee is not None:
         release_current_task(uow, task.assignee, task.number)
-    # A holder learns by mail what others did to its task. It needs no mail about its own reports.
+    # A holder gets mail about what others do to its task, but not about its own reports.
     if state is not task.state and task.assignee not in (None, uow.actor.name):
         if state is State.IN_PROGRESS:
             what = "Changes requested" if task.state is State.REVIEW else "To be continued"
@@ -185,7 +185,7 @@ def report_state(
 
 
 def _check_report(uow: UnitOfWork, task: Task, state: State, fence: int | None) -> None:
-    """Reject a report with an old fence, from a caller that may not complete tasks, or of an illegal move."""
+    """Reject a report with an old fence, a completion by a caller that may not complete tasks, and an illegal move."""
     if fence is not None and fence != task.fence:
         raise InvalidState(
             _describe_loss(uow, task, fence), rule="task_lost", task=f"task-{task.number}", fence=task.fence
@@ -200,7 +200,7 @@ def _check_report(uow: UnitOfWork, task: Task, state: State, fence: int | None) 
 
 
 def complete_task(uow: UnitOfWork, number: int, comment: str | None) -> Task:
-    """Complete a task from any open state, for a person who has seen that it is done. Its holder gets mail."""
+    """Complete a task from any open state, for a person who has checked it. Its holder gets mail."""
     uow.tasks.lock(number)
     task = uow.tasks.get(number)
     uow.task = number
@@ -217,9 +217,9 @@ def complete_task(uow: UnitOfWork, number: int, comment: str | None) -> Task:
         tasks.add_comment(uow, task, comment)
     if approvals.settle_merge(uow, task, State.COMPLETED, comment):
         return tasks.emit_change(uow, task)
-    # A new fence, so that a late report of the holder says that the task is no longer its own.
+    # A new fence, so that a late report of the holder is rejected.
     moved = uow.tasks.update(number, uow.now, fence=task.fence + 1)
-    # The table of moves has no short cut: a task is completed out of review, which is entered from work.
+    # The table of moves has no shortcut: a task is completed from REVIEW, which follows IN_PROGRESS.
     for state in (State.IN_PROGRESS, State.REVIEW, State.COMPLETED):
         if state is State.IN_PROGRESS and task.state is State.REVIEW:
             continue
@@ -248,7 +248,7 @@ def _changes_on_entry(uow: UnitOfWork, task: Task, state: State) -> dict[str, An
 
 
 def list_moves(uow: UnitOfWork, task: Task) -> list[State]:
-    """Return the states to which the caller, a person, can move the task now: not those that would be rejected."""
+    """Return the states to which the caller, a person, can move the task now without being rejected."""
     if task.deleted_at is not None:
         return []
     return [
@@ -278,7 +278,7 @@ def can_assign(task: Task) -> bool:
 
 
 def _find_obstacle(uow: UnitOfWork, task: Task, state: State) -> InvalidInput | None:
-    """Return what keeps the caller from moving the task to a state in which an agent holds it, or None."""
+    """Return why the caller cannot move the task to a state in which an agent holds it, or None."""
     if uow.actor.kind is not Kind.AGENT and _is_without_holder(uow, task):
         return InvalidInput(f"No agent holds task-{task.number}", field="state", hint="Assign it to an agent first")
     if task.open_blockers and _starts_attempt(task, state):
@@ -291,12 +291,12 @@ def _is_without_holder(uow: UnitOfWork, task: Task) -> bool:
 
 
 def _starts_attempt(task: Task, state: State) -> bool:
-    # Back from REVIEW or BLOCKED is the same attempt of the same holder, so its fence stays valid.
+    # A return from REVIEW or BLOCKED is the same attempt of the same holder, so its fence stays valid.
     return state is State.IN_PROGRESS and task.state in (State.PENDING, State.ASSIGNED, State.FAILED)
 
 
 def set_current_task(uow: UnitOfWork, task: Task) -> None:
-    """Make the task the assignee's current one, unless it has another."""
+    """Make the task the assignee's current task, unless it has one."""
     assert task.assignee is not None
     if uow.agents.get(task.assignee).current_task is None:
         uow.agents.set_task(task.assignee, task.number, uow.now)
@@ -310,7 +310,7 @@ def release_current_task(uow: UnitOfWork, name: str, number: int) -> None:
 
 
 def return_task(uow: UnitOfWork, task: Task, reason: str) -> Task:
-    """Put the task back into the queue, or fail it when it has been started too often."""
+    """Return the task to the queue, or fail it if it was started too often."""
     assert task.assignee is not None
     failed = task.state is State.IN_PROGRESS and task.attempts >= uow.limits.attempts
     state = State.FAILED if failed else State.PENDING
@@ -337,7 +337,7 @@ def return_task(uow: UnitOfWork, task: Task, reason: str) -> Task:
         task=task.number,
         created_at=uow.now,
     )
-    # Not by the caller: what returns tasks of silent agents runs as the operator, who did nothing.
+    # Not by the caller: tasks of silent agents are returned by code that runs as the operator, who did nothing.
     return tasks.emit_change(uow, returned, by=RECONCILER)
 
 

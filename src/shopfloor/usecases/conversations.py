@@ -57,7 +57,7 @@ def begin_turn(
 
 
 def delete_task(uow: UnitOfWork, id: int, number: int) -> tuple[Task, str | None]:
-    """Delete a task whose deletion is confirmed. Otherwise keep it, and return the question for the user."""
+    """Delete a task if its deletion is confirmed. Otherwise keep it, and return the question for the user."""
     own = _own_conversations(uow)
     conversation, task = own.get(id), todos.get_task(uow, number)
     deletion = PendingDeletion(task.number, task.title)
@@ -71,7 +71,7 @@ def delete_task(uow: UnitOfWork, id: int, number: int) -> tuple[Task, str | None
 
 
 def end_turn(uow: UnitOfWork, id: int, text: str, tool_calls: list[Any], error: str | None) -> tuple[Conversation, str]:
-    """Add the assistant's answer, and the question about pending deletions in case the model has left it out."""
+    """Add the assistant's answer, and the question about pending deletions if the model left it out."""
     own = _own_conversations(uow)
     conversation = own.get(id)
     question = format_question(conversation.pending) if conversation.pending else ""

@@ -29,14 +29,14 @@ _RENEW = "Ask the operator for a new token"
 
 
 def resolve_token(uow: UnitOfWork, presented: ParsedToken) -> tuple[Principal, int | None]:
-    """Return the principal of a token whose signature or digest was read, and when the token expires."""
-    # A token of a configured issuer has no row here: its signature is the proof, and its expiry the only end.
+    """Return the principal of a parsed token, and when the token expires."""
+    # A token of a configured issuer has no row here: its signature is the proof, and only its expiry ends it.
     if presented.id is None:
         if presented.expires_at is not None and presented.expires_at <= uow.now:
             raise Unauthenticated(_INVALID, hint=_RENEW, rule="expired")
         return _find_user(uow, presented.owner or "", foreign=True), presented.expires_at
-    # One text for every reason, so that a guesser does not learn which part of a token was right. `rule` is for the
-    # metric and the log; no contract renders it.
+    # One message for every reason, so that an attacker does not learn which part of a token was right. `rule` is for
+    # the metric and the log; no contract renders it.
     try:
         token = uow.tokens.get(presented.id)
     except NotFound:
@@ -65,13 +65,13 @@ def _find_principal(uow: UnitOfWork, kind: Kind, owner: str) -> Principal:
         return OPERATOR if of == Kind.OPERATOR.value else _find_user(uow, name)
     if kind is Kind.OPERATOR:
         return OPERATOR
-    # The agent of a crew is an agent like any other. Its token is that of its run, and ends with it.
+    # A crew's agent is an ordinary agent. It uses its run's token, which ends with the run.
     run = uow.runs.find(owner) if kind is Kind.RUN else None
     return Principal(kind, owner) if run is None or run.worker is None else uow.agents.get(run.worker).principal
 
 
 def _find_user(uow: UnitOfWork, name: str, *, foreign: bool = False) -> Principal:
-    """Return the user; one of a configured issuer may be unknown here so far."""
+    """Return the user; a user of a configured issuer may not be stored yet."""
     role = ""
     try:
         person = uow.users.get(check_user_name(name))
@@ -87,7 +87,7 @@ def _find_user(uow: UnitOfWork, name: str, *, foreign: bool = False) -> Principa
 
 
 def is_open(uow: UnitOfWork) -> bool:
-    """Return whether callers of this machine need no credential yet."""
+    """Return whether local callers need no credential yet."""
     return not uow.workspaces.is_closed(uow.workspace)
 
 
@@ -97,7 +97,7 @@ def issue_for_agent(uow: UnitOfWork, name: str, expires_at: int | None = None) -
 
 
 def issue_for_user(uow: UnitOfWork, name: str, expires_at: int | None = None) -> tuple[Token, str]:
-    """Issue a signed token for the user; by default it lives as long as the settings say."""
+    """Issue a signed token for the user, with the configured lifetime by default."""
     if expires_at is None:
         expires_at = uow.now + uow.limits.user_token_lifetime
     token = Token(tokens.generate_id(), Kind.USER, uow.users.get_active(name).name, None, uow.now, expires_at, None)
@@ -114,13 +114,13 @@ def load_signing_key(uow: UnitOfWork) -> bytes:
 
 
 def rotate_signing_key(uow: UnitOfWork) -> int:
-    """Replace the key that signs the tokens of users, revoke all of them, and return how many there were."""
+    """Replace the key that signs users' tokens, revoke all of them, and return how many."""
     uow.workspaces.replace_secret(uow.workspace, SIGNING_KEY, secrets.token_bytes(32), uow.now)
     return uow.tokens.revoke_kind(Kind.USER, uow.now)
 
 
 def rotate_operator_token(uow: UnitOfWork) -> tuple[int, str]:
-    """Revoke every token of the operator and issue a new one; return how many were revoked, and its text."""
+    """Revoke every token of the operator and issue a new one; return the number revoked, and the new text."""
     return uow.tokens.revoke_kind(Kind.OPERATOR, uow.now), issue_for_operator(uow)
 
 
@@ -152,8 +152,8 @@ def _issue(uow: UnitOfWork, kind: Kind, owner: str, expires_at: int | None) -> t
     text, id, digest = tokens.mint_token(kind)
     token = Token(id, kind, owner, digest, uow.now, expires_at, None)
     uow.tokens.add(token)
-    # The operator's own token, page sessions and tokens of runs do not count: else the first visit of a page, or the
-    # first run, would shut out every caller that works without a token.
+    # The operator's own token, page sessions and run tokens do not count: otherwise the first page visit or the first
+    # run would lock out every caller without a token.
     if kind is Kind.AGENT:
         uow.workspaces.close(uow.workspace, uow.now)
     return token, text
@@ -167,5 +167,5 @@ def revoke_token(uow: UnitOfWork, id: str) -> Token:
 
 
 def ensure_local_agent(agents: Agents, now: int) -> None:
-    """Create the built-in agent, as which callers act until the first credential is issued."""
+    """Create the built-in agent that callers act as until the first credential is issued."""
     agents.add(check_agent_name(LOCAL), SUPERVISOR, None, None, now)

@@ -30,20 +30,20 @@ from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases import agents, claims, epics, mail, processes, recovery, run_requests, tasks, usage
 
 MAX_RUNS = 5000
-"""How many runs of a crew are counted: one for each task, review and plan."""
+"""Maximum number of a crew's runs that are counted: one for each task, review and plan."""
 MAX_COMMENTS = 20
 MAX_REQUESTS = 100
-"""How many questions of a crew to people its report has, and its page."""
+"""Maximum number of a crew's questions on its report and its page."""
 
 _MAX_CREWS = 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _MAX_SENT = 20
-"""How many mails of an agent are looked at for open questions, the newest first."""
+"""Number of an agent's newest mails that are searched for open questions."""
 
 
 def find_free_name(uow: UnitOfWork, wanted: str) -> str:
     """Return the name, or the first of NAME-2, NAME-3, … that no crew has."""
-    # Short, because names of agents and runs of the crew begin with it.
+    # Short, because the names of the crew's agents and runs start with it.
     base = re.sub(r"[^A-Za-z0-9_-]+", "-", wanted).strip("-_")[:30] or "crew"
     for name in [base, *(f"{base}-{number}" for number in range(2, 10_000))]:
         if uow.crews.find(name) is None:
@@ -64,9 +64,9 @@ def create_crew(
     base: str,
     options: str,
 ) -> Crew:
-    """Create a crew that no process drives yet, for an epic or for a specification that is still to be planned.
+    """Create a crew that no process drives yet, for an epic or for a specification to be planned.
 
-    Crews that work on one epic in one project share its branch: a task needs the work of those that it depends on.
+    Crews on the same epic in one project share its branch: a task needs the work of the tasks that it depends on.
     """
     if not _NAME.fullmatch(name):
         hint = "Use 1 to 40 letters, digits, '.', '_' or '-', beginning with a letter or digit"
@@ -91,7 +91,7 @@ def create_crew(
 def drive_crew(uow: UnitOfWork, name: str, options: str, workers: int | None, *, retry_failed: bool = False) -> Crew:
     """Make this process the driver of the crew, and return the crew with its new fence.
 
-    With `retry_failed`, its failed tasks are in the queue again, with all their attempts.
+    With `retry_failed`, its failed tasks return to the queue with all their attempts.
     """
     processes.reap_dead(uow)
     crew = uow.crews.update(name, uow.now)
@@ -112,14 +112,14 @@ def drive_crew(uow: UnitOfWork, name: str, options: str, workers: int | None, *,
         fence=crew.fence + 1,
         accounted_at=None,
     )
-    # A crew that ended with failed tasks has left its epic blocked, and no task of a blocked epic can be claimed.
+    # A crew that ended with failed tasks left its epic blocked, and tasks of a blocked epic cannot be claimed.
     if uow.epics.get(crew.epic).state is EpicState.BLOCKED:
         epics.move_epic(uow, crew.epic, EpicState.IN_PROGRESS)
     if retry_failed:
         _retry_failed_tasks(uow, crew)
     names = _list_workers(uow, name)
-    # To resume a crew is to try again: its agents need not sit out their pauses, and continue what was blocked. A person
-    # who was asked has answered by mail, which is part of the next prompt.
+    # Resuming a crew is a retry: its agents skip their back-off and continue blocked tasks. A person who was asked has
+    # answered by mail, which is part of the next prompt.
     for worker in names:
         if uow.agents.get(worker).failed_at is not None:
             uow.agents.mark_recovered(worker, uow.now)
@@ -131,7 +131,7 @@ def drive_crew(uow: UnitOfWork, name: str, options: str, workers: int | None, *,
 
 
 def continue_answered_tasks(uow: UnitOfWork, asker: str, subject: str, answer: str) -> None:
-    """Let an agent of a crew at work continue its blocked tasks; the answer to its mail is a comment of each.
+    """Let an agent of an active crew continue its blocked tasks, with the answer to its mail as a comment on each.
 
     The answer is also mail to the agent, but another task's prompt may include that first.
     """
@@ -148,7 +148,7 @@ def _continue_task(uow: UnitOfWork, crew: Crew, task: Task, comment: str) -> Non
     """Give a blocked task back to its worker."""
     uow.tasks.lock(task.number)
     claims.report_state(uow, task, State.IN_PROGRESS, fence=None, comment=comment)
-    # The turn that blocked the task is no work to judge, even if its driver was killed before it recorded that.
+    # The turn that blocked the task must not be judged, even if its driver was killed before recording that.
     run = f"{crew.name}.task-{task.number}"
     for last in uow.runs.list_iterations(run, 1):
         if last.failure is None:
@@ -185,7 +185,7 @@ def lock_as_driver(uow: UnitOfWork, name: str, fence: int) -> Crew:
 
 
 def load_status(uow: UnitOfWork, name: str) -> CrewStatus:
-    """Load what the driver of a crew reacts to at once."""
+    """Load the status that the driver of a crew reacts to at once."""
     crew = uow.crews.get(name)
     found, merges = list_tasks(uow, crew), uow.merges.list_open(name, MAX_CREW_TASKS)
     queued = {merge.task for merge in merges}
@@ -210,7 +210,7 @@ def load_status(uow: UnitOfWork, name: str) -> CrewStatus:
 
 
 def list_open_questions(uow: UnitOfWork, crew: Crew) -> list[tuple[Mail, Question]]:
-    """Return the mails in which the holders of blocked tasks ask a person, and that can still be answered."""
+    """Return the questions to a person from holders of blocked tasks that can still be answered."""
     return _find_open_questions(uow, list_tasks(uow, crew))
 
 
@@ -225,7 +225,7 @@ def _find_open_questions(uow: UnitOfWork, of_crew: list[Task]) -> list[tuple[Mai
 
 
 def list_asked_questions(uow: UnitOfWork, crew: Crew) -> list[AskedQuestion]:
-    """Return the mails in which the agents of the crew have asked a person since it was created, oldest first."""
+    """Return the mails in which the crew's agents asked a person since it was created, oldest first."""
     found: list[AskedQuestion] = []
     for asker in sorted(_list_workers(uow, crew.name)):
         sent = {mail.id: mail for mail in uow.mail.list_sent(agent_participant(asker), limit=MAX_REQUESTS)}
@@ -259,7 +259,7 @@ def load_task(uow: UnitOfWork, number: int) -> CrewTask:
 
 
 def list_worker_names(uow: UnitOfWork, crew: Crew) -> list[str]:
-    """Return the names of the workers that an active crew has, including those without a task."""
+    """Return the names of an active crew's workers, including those without a task."""
     names = []
     for number in range(1, crew.workers + 1) if crew.state is RunState.ACTIVE else ():
         with contextlib.suppress(AgentNotFound):
@@ -279,7 +279,7 @@ AGENT_TYPES = {Role.PLANNER: ORCHESTRATOR, Role.WORKER: WORKER, Role.REVIEWER: R
 
 
 def ensure_agent(uow: UnitOfWork, crew: Crew, name: str, role: Role) -> Agent:
-    """Return the agent of that name, created if it is missing, and assigned to the crew's epic."""
+    """Return the agent of that name, creating it if needed, assigned to the crew's epic."""
     try:
         agent = uow.agents.get_active(name)
     except AgentNotFound:
@@ -294,11 +294,11 @@ def ensure_agent(uow: UnitOfWork, crew: Crew, name: str, role: Role) -> Agent:
 def open_run(
     uow: UnitOfWork, crew: Crew, name: str, *, worker: str, task: int | None, project: str, spec: str, options: str
 ) -> Run:
-    """Return the run in which an agent of the crew works, created if it is missing."""
+    """Return the run in which an agent of the crew works, creating it if needed."""
     given = {"crew": crew.name, "worker": worker, "task": task}
     if uow.runs.add(name, spec=spec, project=project, options=options, now=uow.now, **given):  # type: ignore[arg-type]
         return uow.runs.get(name)
-    # Another worker may continue what the first one began.
+    # Another worker may continue what the first one started.
     return uow.runs.update(name, uow.now, worker=worker, spec=spec, project=project)
 
 
@@ -327,7 +327,7 @@ def return_task(
 
 
 def record_crash(uow: UnitOfWork, worker: str) -> Agent:
-    """Record that the process of an agent crashed. Three within a minute pause it and alert a person."""
+    """Record a crash of an agent's process. Three within a minute pause the agent and alert a person."""
     return recovery.record_crash(uow, worker)
 
 
@@ -349,7 +349,7 @@ def get_elapsed(uow: UnitOfWork, crew: Crew) -> int:
 
 
 def alert(uow: UnitOfWork, subject: str, body: str) -> None:
-    """Mail the operator about something that waits for a decision."""
+    """Mail the operator about something that needs a decision."""
     mail.send_system_mail(uow, [HUMAN], " ".join(subject.split())[:200], body, about=None, important=True)
 
 
@@ -387,7 +387,7 @@ def decide_plan(uow: UnitOfWork, name: str, *, approved: bool) -> Crew:
 
 
 def steer_crew(uow: UnitOfWork, name: str, wanted: Wanted) -> Crew:
-    """Pause, continue or stop a crew; reject it when no process drives the crew."""
+    """Pause, continue or stop a crew; reject this if no process drives the crew."""
     _check_driven(uow, uow.crews.get(name))
     crew = uow.crews.update(name, uow.now, wanted=wanted)
     for run in uow.runs.list_of_crew(name, MAX_RUNS):
@@ -425,7 +425,7 @@ def _check_driven(uow: UnitOfWork, crew: Crew) -> None:
 def finish_crew(uow: UnitOfWork, crew: Crew, state: RunState, reason: str, report: str) -> Crew:
     """End the crew: set the state of its epic and mail the report to the operator.
 
-    The agents of a completed crew retire. Those of any other are needed again when the crew is resumed.
+    The agents of a completed crew retire. Those of any other crew are needed when it is resumed.
     """
     finished = uow.crews.update(
         crew.name, uow.now, state=state, reason=reason, report=report, process=None, accounted_at=None, ended_at=uow.now

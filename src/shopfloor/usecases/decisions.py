@@ -27,7 +27,7 @@ def log_decision(uow: UnitOfWork, toolset: str, tool: str, title: str, body: str
         actor=uow.actor.key,
         toolset=toolset,
         tool=tool,
-        # Agents paste what they see, also secrets, and many may read the log.
+        # Agents paste what they see, including secrets, and many people may read the log.
         decision=redact(title),
         reasoning=redact(body),
         context="{}",
@@ -68,8 +68,8 @@ def list_decisions(
 
 
 def close_left_open(uow: UnitOfWork, limit: int = 100) -> int:
-    """Close calls of processes that are gone as unknown, and return their number."""
-    # `close` reports whether this replica did it, so that each call gets one closing row.
+    """Close the open calls of dead processes with an unknown outcome, and return their number."""
+    # `close` returns whether this replica did it, so that each call gets one closing row.
     entries = [entry for entry in uow.decisions.list_left_open(limit) if uow.decisions.close(entry.id)]
     for entry in entries:
         uow.decisions.add(

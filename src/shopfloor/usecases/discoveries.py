@@ -25,7 +25,7 @@ def record_discovery(
 ) -> tuple[Discovery, bool]:
     """Record a discovery; the flag says whether it is new.
 
-    Recording the same content again stores nothing new, but takes the files as they are now.
+    Recording the same content again stores nothing new, but updates the digests of its files.
     """
     if not content.strip():
         raise InvalidInput("'content' must not be blank", field="content", rule="blank")

@@ -61,7 +61,7 @@ def list_moves(uow: UnitOfWork, epic: Epic) -> list[EpicState]:
 
 
 def get_current_epic(uow: UnitOfWork) -> Epic:
-    """Return the caller's epic: a worker's through its task, any other agent's by assignment."""
+    """Return the caller's epic: for a worker that of its task, for any other agent the assigned one."""
     agent = uow.agents.get(uow.actor.name)
     number = claims.get_current_task(uow).epic if agent.type == WORKER else agent.current_epic
     if number is None:

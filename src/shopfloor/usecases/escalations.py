@@ -16,7 +16,7 @@ from shopfloor.usecases import mail
 
 MERGE_WINDOW = 5 * MINUTE
 MAX_MAILS_PER_WINDOW = 10
-"""Mails to one recipient within that time; further failures are counted in the last of them."""
+"""Maximum number of mails to one recipient per window; further failures are counted in the last mail."""
 
 CRITICAL_PREFIX = "⚠️ CRITICAL"
 
@@ -28,7 +28,7 @@ _MAX_STACK_CHARS = 16 * 1024
 
 def escalate(uow: UnitOfWork, *, subject: str, tool: str, code: str, message: str, stack: str, critical: bool) -> None:
     """Record the failure. The same failure within five minutes only raises its count."""
-    # Of two that fail at once, neither would see the other: 32 made 5 escalations on PostgreSQL.
+    # Two concurrent failures would not see each other: 32 made 5 escalations on PostgreSQL.
     uow.workspaces.lock(uow.workspace)
     number = uow.escalations.add(
         subject=subject,
@@ -50,20 +50,20 @@ def mail_escalation(uow: UnitOfWork, number: int, *, critical: bool) -> None:
     agent = escalation.subject.removeprefix("agent:") if escalation.subject.startswith("agent:") else None
     recipient = HUMAN
     if agent is not None:
-        # A caller that never existed has no supervisor; the operator learns of it instead.
+        # A caller that never existed has no supervisor; the operator gets the mail instead.
         with suppress(AgentNotFound):
             recipient = mail.find_supervisor(uow, agent)
     if critical and recipient != HUMAN:
         _mail_failure(uow, escalation, agent, recipient, critical=True)
         recipient = HUMAN
-    # Last, so that a critical escalation is counted in the operator's mail.
+    # Last, so that a critical escalation counts in the operator's mail.
     _mail_failure(uow, escalation, agent, recipient, critical=critical)
 
 
 def _mail_failure(
     uow: UnitOfWork, escalation: Escalation, agent: str | None, recipient: Participant, *, critical: bool
 ) -> None:
-    """Mail a failure, unless enough such mail went to the recipient just now."""
+    """Mail a failure, unless the recipient just got enough such mail."""
     number = escalation.id
     mail_count, newest = uow.escalations.count_mails(recipient.key, uow.now - MERGE_WINDOW)
     if mail_count >= MAX_MAILS_PER_WINDOW:
@@ -75,7 +75,7 @@ def _mail_failure(
         f"Caller: {escalation.subject}",
         f"Code: {escalation.code}",
         f"Time: {format_iso(escalation.first_at)}",
-        # The message may be the engine's own words, with the host and user of the database.
+        # The message may quote the engine, with the host and user of the database.
         f"Message: {escalation.message[:_MAX_MESSAGE_CHARS]}"
         if recipient == HUMAN
         else f"Message: {_MESSAGES_FOR_AGENTS.get(escalation.code, ShopfloorError.__doc__)}",
@@ -99,7 +99,7 @@ def _mail_failure(
 
 
 def describe_repeats(uow: UnitOfWork, mail: Mail) -> str:
-    """Return what a mail about failures says beyond its text: how many there have been."""
+    """Return the note that a mail about failures gets beyond its text: the number of failures."""
     if mail.sender != SYSTEM:
         return ""
     count, last_at, kinds = uow.escalations.summarize_mail(mail.id)

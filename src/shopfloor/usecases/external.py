@@ -26,9 +26,9 @@ class ExternalContext:
     reference: int
     report: Report | None = None
     is_abandoned: Callable[[], bool] = bool
-    """Whether the caller has gone away, so that nothing needs its result any more."""
+    """Returns True once the caller has disconnected, and the result is no longer needed."""
     client_session: str | None = None
-    """The session that the transport knows the caller by, if it has sessions."""
+    """The transport's session of the caller, if it has sessions."""
     read_only: bool = False
     """True for a tool that is declared read-only. It may still leave a note with `on_finish`."""
     deferred: list[Callable[[UnitOfWork], None]] = field(default_factory=list)
@@ -44,12 +44,12 @@ class ExternalContext:
         return self.database.write(fn, self.actor, self.reference)
 
     def on_finish(self, action: Callable[[UnitOfWork], None]) -> None:
-        """Run a small action in the transaction that logs the result: one of the next, which this call does not await."""
+        """Run a small action in the later transaction that logs the result, which this call does not await."""
         self.deferred.append(action)
 
     @property
     def session(self) -> str:
-        """The caller's session: results that one has been shown can be left out of later searches."""
+        """The caller's session. A search can skip results that the session has already been shown."""
         return f"{self.actor.key} {self.client_session or ''}"
 
     @property

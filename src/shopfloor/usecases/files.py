@@ -1,4 +1,4 @@
-"""Reading files of the project, with what they import, and searching them by pattern."""
+"""Reading files of the project with their imports, and searching them by pattern."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from shopfloor.search.outline import (
 from shopfloor.usecases.external import ExternalContext
 
 MAX_DEPENDENCY_CHARS = 80_000
-"""Characters of dependencies that one response carries besides the file itself."""
+"""Characters of dependencies in one response, in addition to the file itself."""
 
 MAX_CHARACTERS = 40_000
-"""Characters of a file that one response carries unless the caller names the last line: about 10,000 tokens."""
+"""Characters of a file in one response, unless the caller gives the last line: about 10,000 tokens."""
 
 MAX_OUTLINE_CHARS = 16_000
 """Characters of an outline, or of the signatures of all dependencies: about 4,000 tokens."""
@@ -68,7 +68,7 @@ class Dependency:
 def read_file(
     external: ExternalContext, path: str, start_line: int | None = None, end_line: int | None = None
 ) -> FileContent:
-    """Read a file, or the given lines of it, and count the access with a following commit."""
+    """Read a file or the given lines of it, and count the access in a later commit."""
     try:
         file = external.gateways.files.read(path)
     except FileNotFound:
@@ -87,15 +87,15 @@ def read_file(
         if last < first and lines:
             raise InvalidInput("The last line must not be before the first", rule="before_start")
         content = "".join(f"{line}\n" for line in text.split("\n")[first - 1 : last])
-        # A file without a newline at its end gets none here either.
+        # A file without a trailing newline gets none here either.
         if last >= lines and not text.endswith("\n"):
             content = content[:-1]
     truncated = end_line is None and len(content) > MAX_CHARACTERS
     if truncated:
-        # Cut after a whole line, so that the next one can be named. A line that is longer than that is cut itself.
+        # Cut after a whole line, so that the next line can be requested. A longer line is itself cut.
         content = content[: content.rfind("\n", 0, MAX_CHARACTERS) + 1] or content[:MAX_CHARACTERS]
         last = first + max(content.count("\n"), 1) - 1
-    # A following commit counts it, together with the log row: reading must not wait for the disk.
+    # A later commit counts it, together with the log row: reading must not wait for the disk.
     external.on_finish(lambda uow: uow.file_accesses.count(file.path, uow.now))
     return FileContent(
         path=file.path,
@@ -115,7 +115,7 @@ def read_file(
 
 @dataclass(frozen=True, slots=True)
 class FolderOutline:
-    """The outline of a folder, and how many files are in it."""
+    """The outline of a folder, and the number of its files."""
 
     path: str
     outline: Outline
@@ -146,14 +146,14 @@ def outline_path(external: ExternalContext, path: str) -> tuple[FileContent, Out
 
 
 def load_dependencies(external: ExternalContext, file: FileContent, *, signatures: bool = False) -> list[Dependency]:
-    """Return the files of the project that a file imports, with their content or outline as far as the budget allows."""
+    """Return the project files that a file imports, with as much of their content or outline as the budget allows."""
     imports = parse_imports(file.path, file.language, file.data)
     paths = external.gateways.import_resolver.resolve(file.path, file.language, imports)
     budget = MAX_OUTLINE_CHARS if signatures else MAX_DEPENDENCY_CHARS
     left = MAX_OUTLINED_BYTES
     dependencies = []
     for path in paths[:MAX_DEPENDENCIES]:
-        # Once the response is full, reading more would be in vain: 50 files of a megabyte took 21 s to outline.
+        # Once the response is full, reading more is pointless: 50 files of a megabyte took 21 s to outline.
         if budget <= 0 or left <= 0:
             dependencies.append(Dependency(path, truncated=True))
             continue

@@ -11,7 +11,7 @@ from shopfloor.domain.mail import HUMAN
 from shopfloor.errors import NotFound
 from shopfloor.repositories.uow import UnitOfWork
 
-# How many of the newest things of each kind are looked at. Older ones are found by their id, or by searching everything.
+# How many of the newest things of each kind are examined. Older ones are found by their id, or by searching everything.
 MAX_TASKS = 500
 MAX_OTHERS = 200
 MAX_DECISIONS = 20
@@ -21,7 +21,7 @@ _TASK_ID = re.compile(r"(?:task-)?(\d{1,18})", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class FoundThing:
-    """A thing with a page of its own."""
+    """A thing with its own page."""
 
     kind: str
     id: str
@@ -30,7 +30,7 @@ class FoundThing:
 
 
 def find_things(uow: UnitOfWork, query: str, limit: int) -> list[FoundThing]:
-    """Return the things whose id, name or title has every word of the query; those that begin with it come first."""
+    """Return the things whose id, name or title has every word of the query; those that start with it come first."""
     words = query.lower().split()
     if not words:
         return []
@@ -74,7 +74,7 @@ def _iterate_things(uow: UnitOfWork, query: str) -> Iterator[FoundThing]:
         yield FoundThing("task", f"task-{task.number}", task.title, _words(task.state.value))
     for receipt in uow.mail.list_inbox(HUMAN, "all", limit=MAX_OTHERS):
         yield FoundThing("mail", f"mail-{receipt.mail.id}", receipt.mail.subject, f"from {receipt.mail.sender.name}")
-    # A query of one word finds decisions by their text; the title decides whether they match.
+    # The log search matches any text of a decision; the title then decides.
     entries, _ = uow.decisions.search(LogFilter(outcome="decision", text=query), MAX_DECISIONS)
     for entry in entries:
         yield FoundThing("decision", format_reference(entry.reference), entry.decision, entry.subject.partition(":")[2])

@@ -1,4 +1,4 @@
-"""Imports: take over epics, tasks, comments and dependencies of another tracker, each of them once."""
+"""Imports: copy epics, tasks, comments and dependencies from another tracker, each of them once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shopfloor.usecases import epics, tasks
 
 @dataclass(frozen=True, slots=True)
 class ImportedComment:
-    """A comment to take over."""
+    """A comment to import."""
 
     foreign_id: str
     author: str
@@ -24,7 +24,7 @@ class ImportedComment:
 
 @dataclass(frozen=True, slots=True)
 class ImportedItem:
-    """An epic or a task to take over. `epic` is the foreign id of its epic."""
+    """An epic or a task to import. `epic` is the foreign id of its epic."""
 
     foreign_id: str
     kind: str
@@ -39,7 +39,7 @@ class ImportedItem:
 
 @dataclass(frozen=True, slots=True)
 class ImportOutcome:
-    """What became of an item: created, known from an earlier import, or rejected for a reason."""
+    """The outcome of an item: created, known from an earlier import, or rejected with a reason."""
 
     foreign_id: str
     outcome: str
@@ -49,8 +49,8 @@ class ImportOutcome:
 
 
 def import_items(uow: UnitOfWork, source: str, items: Sequence[ImportedItem]) -> list[ImportOutcome]:
-    """Create the items that were not imported before, and add new comments to those that were."""
-    # Two imports at the same time would both find an id unknown. The graph's row makes them one after the other.
+    """Create the items that were not imported before, and add new comments to the others."""
+    # Two concurrent imports would both find an id unknown. The lock on the graph's row serializes them.
     uow.tasks.lock_graph()
     return [_import_item(uow, source, item) for item in items]
 
@@ -58,7 +58,7 @@ def import_items(uow: UnitOfWork, source: str, items: Sequence[ImportedItem]) ->
 def import_dependencies(
     uow: UnitOfWork, source: str, pairs: Sequence[tuple[str, str]]
 ) -> tuple[int, list[tuple[str, str, str]]]:
-    """Make imported tasks wait for others. Return how many pairs are new, and those left out, each with the reason."""
+    """Add dependencies between imported tasks. Return the number of new ones, and the skipped ones with reasons."""
     added = 0
     rejected = []
     for task, blocker in pairs:
@@ -77,7 +77,7 @@ def import_dependencies(
 
 
 def close_epics(uow: UnitOfWork, source: str, foreign_ids: Sequence[str]) -> int:
-    """Complete imported epics that are closed where they come from, unless a task of them is open."""
+    """Complete imported epics that are closed in their tracker, unless one of their tasks is open."""
     closed = 0
     for foreign_id in foreign_ids:
         number = uow.foreign_ids.find(source, "epic", foreign_id)
@@ -97,7 +97,7 @@ def _import_item(uow: UnitOfWork, source: str, item: ImportedItem) -> ImportOutc
                 uow.foreign_ids.add(source, item.kind, item.foreign_id, number)
             return ImportOutcome(item.foreign_id, outcome, number, _add_comments(uow, source, item, number))
     except TaskNotFound:
-        # It was deleted here. A person did that, and an import does not undo it.
+        # A person deleted it here, and an import does not undo that.
         return ImportOutcome(item.foreign_id, "deleted", number)
     except ClientError as error:
         return ImportOutcome(item.foreign_id, "rejected", None, reason=error.message)

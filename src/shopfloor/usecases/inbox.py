@@ -13,7 +13,7 @@ _FORWARD = "Fwd: "
 def reply_to_mail(uow: UnitOfWork, number: int, body: str) -> int:
     """Reply to a mail and return the reply's number. A reply to an open question answers it.
 
-    An agent of a crew that wrote plain mail and blocked its task continues it with the reply, as after an answer.
+    If a crew's agent sent plain mail and blocked its task, the reply lets it continue, like an answer.
     """
     if questions.is_open(uow, number):
         reply = questions.answer_question(uow, number, body).reply
@@ -66,7 +66,7 @@ def unmute_mail(uow: UnitOfWork, what: str) -> bool:
 
 
 def is_muted(found: Mail, muted: dict[str, int]) -> bool:
-    """Return whether a mail is hidden: its sender or its thread is among what `Mails.list_muted` returned."""
+    """Return whether a mail is hidden: `muted`, from `Mails.list_muted`, has its sender or its thread."""
     return found.sender.key in muted or _thread_key(found) in muted
 
 

@@ -35,7 +35,7 @@ class ItemContext:
 
 
 def find_mail_context(uow: UnitOfWork, mail: Mail) -> ItemContext:
-    """Find the tasks that a mail names, then the one that its sender works on, or the run that sent it."""
+    """Find the tasks that a mail mentions, then the task that its sender works on, or the run that sent it."""
     address = mail.sender.address
     if address is not None and mail.sender.agent is None:
         run = uow.runs.find(address.partition(":")[2])

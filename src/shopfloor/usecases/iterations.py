@@ -1,4 +1,4 @@
-"""The iterations of a run: how they begin and end, what their prompts include, and whether the work moves."""
+"""The iterations of a run: how they start and end, what their prompts include, and whether they make progress."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shopfloor.usecases import usage
 from shopfloor.usecases.run_tasks import find_next_task, iterate_tasks
 
 MAX_PROMPT_MAIL_CHARACTERS = MAX_BODY_CHARACTERS
-"""How much text of others a prompt includes. A single longer text is still included whole."""
+"""How much text from others a prompt includes. A single longer text is still included in full."""
 
 _MAX_PROMPT_MAILS = 50
 _PAGE_SIZE = 200
@@ -24,7 +24,7 @@ _BEYOND = 2**63 - 1
 
 
 def next_iteration_number(uow: UnitOfWork, run: Run) -> int:
-    """Return the number of the next iteration: the last one again when it was cut off or could not work."""
+    """Return the number of the next iteration: the last one again if it was cut off or could not work."""
     last = uow.runs.find_iteration(run.name, run.iteration)
     if last is None:
         return run.iteration
@@ -33,7 +33,7 @@ def next_iteration_number(uow: UnitOfWork, run: Run) -> int:
 
 
 def begin_iteration(uow: UnitOfWork, name: str, number: int, *, prompt_changed: bool) -> tuple[Iteration, PromptMail]:
-    """Begin an iteration, or begin it again, and collect what others have written to it."""
+    """Start or restart an iteration, and collect the messages and mail for its prompt."""
     run = uow.runs.lock(name, uow.now)
     if number != run.iteration:
         last = uow.runs.find_iteration(name, run.iteration)
@@ -47,10 +47,10 @@ def begin_iteration(uow: UnitOfWork, name: str, number: int, *, prompt_changed: 
 
 
 def has_unread(uow: UnitOfWork, name: str) -> bool:
-    """Return whether a message or a mail waits that no prompt of the run has included.
+    """Return whether a message or mail waits that no prompt of the run has included.
 
-    Mail of the server to an agent of a crew does not count: it is about other tasks, such as one that came back from
-    the merge queue.
+    The server's mail to a crew's agent does not count: it is about other tasks, such as one returned by the merge
+    queue.
     """
     if uow.run_messages.list_undelivered(name, _BEYOND, 1):
         return True
@@ -60,18 +60,18 @@ def has_unread(uow: UnitOfWork, name: str) -> bool:
 
 
 def _get_participant(uow: UnitOfWork, name: str) -> Participant:
-    """Return who gets mail in a run: the agent of a crew, or the run itself."""
+    """Return the recipient of mail in a run: the crew's agent, or the run itself."""
     worker = uow.runs.get(name).worker
     return run_participant(name) if worker is None else agent_participant(worker)
 
 
 def collect_prompt_mail(uow: UnitOfWork, name: str, iteration: Iteration) -> PromptMail:
-    """Collect what others wrote, for the prompt of an iteration: people's messages first, then mail, as much as fits.
+    """Collect the texts for the prompt of an iteration: people's messages first, then mail, as much as fits.
 
-    Each text is included once, and again when the agent failed over it or the iteration is redone.
+    Each text is included once, and again if the iteration failed or is repeated.
     """
-    # Go back over the failed iterations: their agents got the texts, but may not have acted on them. Twice is better
-    # than never.
+    # Go back over failed iterations: their agents got the texts, but may not have acted on them. Twice is better than
+    # never.
     first = iteration
     for earlier in uow.runs.list_iterations(name, _PAGE_SIZE, before=iteration.number):
         if earlier.outcome != "failed":
@@ -87,7 +87,7 @@ def collect_prompt_mail(uow: UnitOfWork, name: str, iteration: Iteration) -> Pro
     size = 0
     for each in everything:
         size += len(each.body)
-        # `kept` first: a single text that is too long is included whole, or it would never be.
+        # `kept` first: a single text that is too long is included in full, or it would never be.
         if kept and (size > MAX_PROMPT_MAIL_CHARACTERS or len(kept) == _MAX_PROMPT_MAILS):
             break
         kept.append(each)
@@ -101,14 +101,15 @@ def collect_prompt_mail(uow: UnitOfWork, name: str, iteration: Iteration) -> Pro
 def record_prompt_delivery(
     uow: UnitOfWork, name: str, number: int, messages: Sequence[int], mails: Sequence[int]
 ) -> None:
-    """Record that the agent has the prompt of this iteration. The mail in it now counts as delivered."""
+    """Record that the agent got the prompt of this iteration. The mail in it now counts as delivered."""
     for message in messages:
         uow.run_messages.set_delivered(name, message, number)
     uow.mail.mark_delivered(_get_participant(uow, name), list(mails), uow.now)
 
 
-# The files that were dirty before an iteration are stored until its changes are committed. An iteration after one without
-# a commit takes them over: else the changes of a killed agent would count as a person's, and never be committed.
+# The files that were dirty before an iteration are stored until its changes are committed. An iteration after one
+# without a commit inherits them: otherwise the changes of a killed agent would count as a person's and never be
+# committed.
 
 
 def find_dirty_files(uow: UnitOfWork, name: str) -> dict[str, str] | None:
@@ -163,7 +164,7 @@ def end_iteration(
     spent: int,
     tree: str = "",
 ) -> Iteration:
-    """Record how the current iteration ended and what it used since the last report.
+    """Record how the current iteration ended, and its usage since the last report.
 
     `tree` is a fingerprint of the project's files.
     """
@@ -178,7 +179,7 @@ def end_iteration(
 
 
 def record_usage(uow: UnitOfWork, run: Run, tokens: int, cost: int) -> None:
-    """Add what the current iteration of a run has used since the last report."""
+    """Add the usage of a run's current iteration since the last report."""
     iteration = uow.runs.find_iteration(run.name, run.iteration)
     assert iteration is not None
     uow.runs.update_iteration(run.name, run.iteration, tokens=iteration.tokens + tokens, cost=iteration.cost + cost)
@@ -195,7 +196,7 @@ def _close_iteration(
 ) -> None:
     fingerprint = hashlib.sha256(tree.encode())
     for task in iterate_tasks(uow, name):
-        # A task that is done by another acceptance command, or without one, is not in the state that it was in before.
+        # A task whose acceptance command changed or was removed is in a different state.
         state = f"{task.number} {task.state} {task.priority} {task.open_blockers} {task.acceptance or ''};"
         fingerprint.update(state.encode())
     uow.runs.update_iteration(
@@ -206,8 +207,8 @@ def _close_iteration(
 def measure_progress(uow: UnitOfWork, name: str) -> Progress:
     """Count the latest iterations without progress, and those with the same failure.
 
-    An iteration makes progress when it leaves the tasks and the project's files in a state that no earlier iteration
-    left them in. A failure is the same when its first line is: the rest is output, which differs every time.
+    An iteration makes progress if it leaves the tasks and the project's files in a state that no earlier iteration did.
+    Failures are the same if their first lines are: the rest is output, which differs every time.
     """
     ended = [
         each

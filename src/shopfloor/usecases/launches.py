@@ -1,7 +1,7 @@
 """Launches: start a run from the server, schedule it, retry it.
 
-A launch is a row. The server claims a due one in a transaction, and starts the process afterwards: a server that is
-killed in between does not start it a second time, because two runs in one folder are worse than none.
+A launch is a row. The server claims a due launch in a transaction and starts the process afterwards. If it is killed in
+between, the launch is not repeated: two runs in one folder are worse than none.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def start_run(
     due_at: int | None = None,
     repeat: int | None = None,
 ) -> Launch:
-    """Let the server start a run: at once, at a time, or repeatedly from then on.
+    """Let the server start a run: at once, at a given time, or repeatedly from then on.
 
-    The agent is one of those that the server offers. A page must not name a command of its own.
+    The agent must be one that the server offers: a page must not choose an arbitrary command.
     """
     _require_launcher(uow)
     check_run_name(name)
@@ -51,7 +51,7 @@ def start_run(
 
 
 def retry_run(uow: UnitOfWork, name: str) -> Launch:
-    """Let the server continue a run that no process drives, with the options that it had."""
+    """Let the server continue a run that no process drives, with its previous options."""
     _require_launcher(uow)
     run = uow.runs.get(name)
     if runs.is_driven(uow, run):
@@ -87,7 +87,7 @@ def cancel_launch(uow: UnitOfWork, id: int) -> Launch:
 
 
 def claim_due(uow: UnitOfWork) -> list[Launch]:
-    """Take the launches that are due, for this process to start. No other process gets them."""
+    """Claim the due launches for this process to start. No other process gets them."""
     due = uow.launches.take_due(uow.now, MAX_DUE)
     return [
         uow.launches.update(
@@ -117,6 +117,6 @@ def record_problem(uow: UnitOfWork, id: int, problem: str) -> None:
 
 
 def describe_state(uow: UnitOfWork, launch: Launch) -> LaunchState:
-    """Return the state of a launch; one whose server was killed while it started has failed."""
+    """Return the state of a launch; if its server was killed while starting it, it has failed."""
     is_late = launch.launched_at is not None and uow.now - launch.launched_at > START_TIMEOUT
     return LaunchState.FAILED if launch.state is LaunchState.STARTING and is_late else launch.state

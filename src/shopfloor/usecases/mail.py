@@ -29,7 +29,7 @@ from shopfloor.repositories.mail import InboxFilter
 from shopfloor.repositories.uow import UnitOfWork
 
 MAX_NOTICED_MAILS = 100
-"""Mails that one notice marks as delivered."""
+"""Maximum number of mails that one notice marks as delivered."""
 
 _AGENTS_PER_PAGE = 200
 
@@ -122,7 +122,7 @@ def send_system_mail(
     about: Participant | None,
     important: bool = False,
 ) -> int:
-    """Send mail from the server itself and return its number. Replies go to the party that it is about."""
+    """Send mail from the server itself and return its number. Replies go to the participant that it is about."""
     number = uow.mail.add(
         sender=SYSTEM,
         sender_type=SYSTEM_TYPE,
@@ -230,13 +230,13 @@ def mark_delivered(uow: UnitOfWork, owner: Participant, mails: Sequence[int]) ->
 
 
 def set_waiting(uow: UnitOfWork, until: int | None) -> None:
-    """Record until when the calling agent waits, or that it no longer does. Runs have no such state."""
+    """Record until when the calling agent waits, or that it no longer waits. Runs have no such state."""
     if uow.actor.kind is Kind.AGENT:
         uow.agents.set_waiting_until(uow.actor.name, until)
 
 
 def find_supervisor(uow: UnitOfWork, agent: str) -> Participant:
-    """Return who is notified of an agent's problems: its supervisor, or the operator when it has no other."""
+    """Return who is notified of an agent's problems: its supervisor, or the operator if it has none."""
     supervisor = uow.agents.get(agent).supervisor
     if supervisor is None or supervisor == agent or uow.agents.get(supervisor).retired_at is not None:
         return HUMAN
@@ -245,7 +245,7 @@ def find_supervisor(uow: UnitOfWork, agent: str) -> Participant:
 
 def escalate_overdue(uow: UnitOfWork, limit: int = 100) -> int:
     """Mail supervisors and senders about overdue acknowledgements, once each, and return their number."""
-    # `mark_escalated` decides: of two replicas that find the same receipt, one gets True.
+    # `mark_escalated` decides: if two replicas find the same receipt, only one gets True.
     overdue = [r for r in uow.mail.list_overdue(uow.now, limit) if uow.mail.mark_escalated(r.recipient, r.mail.id)]
     for receipt in overdue:
         mail, recipient = receipt.mail, receipt.recipient

@@ -1,4 +1,4 @@
-"""The merge queue of a crew: verified branches go into the branch of the crew, one at a time."""
+"""The merge queue of a crew: verified branches are merged into the crew's branch, one at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shopfloor.usecases import claims, crews
 
 
 def add_merge(uow: UnitOfWork, crew: Crew, task: int, *, branch: str, commit: str, review: bool) -> Merge:
-    """Put the branch of a task into the queue, to be reviewed first or to be merged. Adding it again changes nothing."""
+    """Put a task's branch into the queue, to be reviewed first or merged. Adding it again changes nothing."""
     known = uow.merges.find(task)
     if known is not None and known.state is MergeState.MERGED:
         return known
@@ -38,7 +38,7 @@ def requeue_merge(uow: UnitOfWork, crew: Crew, task: int) -> Merge:
 
 
 def record_merged(uow: UnitOfWork, crew: Crew, task: int, commit: str) -> Merge:
-    """Record that the branch of the crew has the work, and complete the task."""
+    """Record that the crew's branch has the work, and complete the task."""
     merge = uow.merges.update(task, uow.now, state=MergeState.MERGED, merged_commit=commit, output=None)
     uow.tasks.lock(task)
     found = uow.tasks.get(task)
@@ -55,7 +55,7 @@ def return_merge(
 ) -> Merge:
     """Send work back to its worker with the output; after too many attempts, fail the task and alert a person.
 
-    A conflict does not count as an attempt: each means that another task was merged meanwhile, so there is an end to it.
+    A conflict does not count as an attempt: each means that another task was merged first, so they are limited.
     """
     uow.tasks.lock(task)
     found, known = uow.tasks.get(task), uow.merges.find(task)
@@ -65,7 +65,7 @@ def return_merge(
         uow.emit(CrewChanged(crew=crew.name))
         return merge
     holder = found.assignee
-    # Leaving review takes the task out of the queue and counts the attempt.
+    # Leaving review removes the task from the queue and counts the attempt.
     claims.report_state(uow, found, State.IN_PROGRESS, fence=None, comment=None)
     uow.tasks.add_comment(task, SYSTEM.name, f"Not merged: {output}", uow.now)
     merge = uow.merges.update(task, uow.now, output=output, attempts=known.attempts + (not conflict))

@@ -12,7 +12,7 @@ from shopfloor.usecases.external import ExternalContext
 
 @dataclass(frozen=True, slots=True)
 class MetricsSnapshot:
-    """What one replica has counted, which replica it is, and how many there are."""
+    """The metrics of one replica, its name, and the number of replicas."""
 
     figures: MetricsSummary
     replica: Process | None
@@ -20,7 +20,7 @@ class MetricsSnapshot:
 
 
 def read_metrics(outside: ExternalContext) -> MetricsSnapshot:
-    """Read everything that this process has counted; figures of the store cover the whole workspace."""
+    """Read this process's metrics; those of the store cover the whole workspace."""
 
     def here(uow: UnitOfWork) -> tuple[Process | None, int]:
         processes = uow.processes.list_all()

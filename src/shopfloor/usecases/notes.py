@@ -11,7 +11,7 @@ from shopfloor.usecases import run_requests
 
 
 def add_notes(uow: UnitOfWork, run: str, new: Sequence[tuple[str, str]]) -> list[Note]:
-    """Add all of the notes, given as type and content, or none of them. A stuck note asks a person."""
+    """Add all notes, given as type and content, or none. A stuck note asks a person."""
     iteration = uow.runs.lock(run, uow.now).iteration
     added = []
     for position, (type, content) in enumerate(new, 1):

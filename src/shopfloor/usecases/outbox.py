@@ -15,7 +15,7 @@ def retry_dead_letters(uow: UnitOfWork, subscriber: str | None, limit: int) -> i
 
 
 def retry_delivery(uow: UnitOfWork, event: int, subscriber: str) -> bool:
-    """Make a dead delivery due again and return True; leave one that is still being tried alone."""
+    """Make a dead delivery due again and return True; return False if it is still being attempted."""
     if uow.outbox.find_delivery(event, subscriber) is None:
         raise NotFound(f"Delivery of event {event} to '{subscriber[:64]}' not found; it may have been delivered")
     return uow.outbox.revive(event, subscriber, uow.now)

@@ -1,4 +1,4 @@
-"""The overview: who works on what, what is stuck, what needs an answer, what changed last."""
+"""The overview: who works on what, what is stuck, what needs an answer, and what changed last."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def get_overview(uow: UnitOfWork) -> Overview:
     agent_statuses.sort(key=lambda status: (STATES.index(status.state), -status.agent.last_active_at))
     counts = Counter(status.state for status in agent_statuses)
     _, dead = uow.outbox.count_backlog()
-    # A crew has a run for each task and each review. It is shown as one thing.
+    # A crew has a run for each task and each review, but is shown as one item.
     runs = [
         run
         for run in uow.runs.list_without_crews(MAX_RUNS)
@@ -117,7 +117,7 @@ def get_overview(uow: UnitOfWork) -> Overview:
 
 
 def _find_last_statements(uow: UnitOfWork, names: Sequence[str]) -> dict[str, LastStatement]:
-    """Return the last thing that each agent said: its last mail, or its last of the latest decisions of all."""
+    """Return the last statement of each agent: its last mail, or its last decision among the latest of all agents."""
     sent = uow.mail.find_newest_sent([agent_participant(name) for name in names])
     said = {mail.sender.name: LastStatement(mail.subject, mail.created_at) for mail in sent.values()}
     entries, _ = uow.decisions.search(LogFilter(outcome="decision"), MAX_DECISIONS)
@@ -129,7 +129,7 @@ def _find_last_statements(uow: UnitOfWork, names: Sequence[str]) -> dict[str, La
 
 
 def list_agent_statuses(uow: UnitOfWork, agents: Sequence[Agent]) -> list[AgentStatus]:
-    """Return how these agents are doing."""
+    """Return the status of these agents."""
     numbers = [agent.current_task for agent in agents if agent.current_task is not None]
     tasks = {task.number: task for task in uow.tasks.find_many(numbers)}
     newest = uow.decisions.find_newest([agent_key(agent.name) for agent in agents])
@@ -137,10 +137,10 @@ def list_agent_statuses(uow: UnitOfWork, agents: Sequence[Agent]) -> list[AgentS
     statuses = []
     for agent in agents:
         task = None if agent.current_task is None else tasks.get(agent.current_task)
-        # A current task may be one that the agent has handed in: only a task that it holds has a lease.
+        # The agent may have handed in its current task: only a task that it holds has a lease.
         held = task is not None and task.assignee == agent.name and task.state in claims.HELD_STATES
         last_sign = claims.find_last_sign(uow, agent, task, up_since) if task is not None and held else None
-        # An agent is shown as silent after half of the time after which it loses its task.
+        # An agent is shown as silent after half the time at which it loses its task.
         silent = last_sign is not None and uow.now - last_sign > uow.limits.silence / 2
         state = agent.state(uow.now)
         label = "silent" if silent and state == "BUSY" else _STATES[state]
@@ -150,7 +150,7 @@ def list_agent_statuses(uow: UnitOfWork, agents: Sequence[Agent]) -> list[AgentS
 
 
 def count_waiting(uow: UnitOfWork) -> int:
-    """Count what waits for a person and is not muted: unread or unanswered mail, and questions of runs; up to 500."""
+    """Count unmuted items that wait for a person: unread or unanswered mail, and questions of runs; up to 500."""
     return min(
         MAX_COUNT, uow.mail.count_waiting(HUMAN, uow.now, MAX_COUNT) + len(uow.run_requests.list_pending(MAX_COUNT))
     )

@@ -1,7 +1,7 @@
 """Page sessions: sign in with a password, and out again.
 
-An unknown user, a user without a password and a wrong password get the same answer after the same work, and count
-alike as failed tries.
+An unknown user, a user without a password and a wrong password get the same answer after the same work, and all count
+as failed attempts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def issue_session(uow: UnitOfWork, who: Principal) -> str:
 
 
 def end_session(uow: UnitOfWork, token: str) -> bool:
-    """End a page session; it stops working immediately. Return whether the token was one of a page."""
+    """End a page session; it stops working immediately. Return whether the token was a page session."""
     presented = parse_opaque_token(token)
     if presented is None or presented.kind is not Kind.PAGE or presented.id is None:
         return False
@@ -58,7 +58,7 @@ def end_session(uow: UnitOfWork, token: str) -> bool:
 
 
 class Sessions:
-    """What this process knows about page sessions: their lifetime, the secret of forms, and failed tries."""
+    """This process's state of page sessions: their lifetime, the secret of forms, and failed tries."""
 
     def __init__(self, clock: Callable[[], int], lifetime: int, secret: bytes) -> None:
         self._clock = clock
@@ -68,7 +68,7 @@ class Sessions:
 
     @contextmanager
     def limit_tries(self, name: str, address: str) -> Iterator[None]:
-        """Count a try to sign in, and take it back if the body succeeds; raise RateLimited after too many."""
+        """Count a sign-in attempt, and uncount it if the body succeeds; raise RateLimited after too many."""
         who, where = f"name {name[:300]}", f"address {address}"
         keys = {f"{who} at {where}": MAX_TRIES, who: MAX_TRIES_PER_NAME, where: MAX_TRIES_PER_ADDRESS}
         self._tries.count(keys, self._clock())
@@ -87,7 +87,7 @@ class Tries:
     def count(self, limits: dict[str, int], now: int) -> None:
         """Count a try for each key, or raise RateLimited if one has had too many."""
         with self._lock:
-            # An attacker chooses the names, so the table has to stay bounded. Keys that still count are kept.
+            # An attacker chooses the names, so the table must stay bounded. Keys that still count are kept.
             if len(self._known) > _MAX_KEYS:
                 self._known = {
                     key: tries for key, tries in self._known.items() if tries and tries[-1] > now - self._window
@@ -103,13 +103,13 @@ class Tries:
                     seconds = max(seconds, 1, math.ceil((tries[0] + self._window - now) / SECOND))
             if seconds:
                 raise RateLimited(f"Too many tries; try again in {seconds} s", seconds=seconds)
-            # Counted before the password is checked: tries that run at the same time cannot all slip in below the
-            # limit. A right password takes its try back.
+            # Counted before the password is checked, so that concurrent attempts cannot all stay below the limit. A
+            # correct password uncounts its attempt.
             for key in limits:
                 self._known.setdefault(key, deque()).append(now)
 
     def forgive(self, keys: dict[str, int]) -> None:
-        """Take back the last try, which was right."""
+        """Uncount the last attempt, which succeeded."""
         with self._lock:
             for key in keys:
                 if tries := self._known.get(key):

@@ -11,7 +11,7 @@ from shopfloor.repositories.processes import Process
 from shopfloor.repositories.uow import UnitOfWork
 
 MAX_SILENCE = 30 * SECOND
-"""A process without a heartbeat for this long is gone, on any host."""
+"""A process without a heartbeat for this long counts as dead, on any host."""
 SERVER = "serve"
 """The kind of the processes that serve agents over HTTP."""
 MAX_TIME = 2**63 - 1
@@ -19,7 +19,7 @@ MAX_TIME = 2**63 - 1
 
 def register_process(uow: UnitOfWork, kind: str, url: str | None) -> int:
     """Register this process and return its number."""
-    # Agents could not reach the server before, even if a command or a run was up and sent heartbeats meanwhile.
+    # Agents could not reach the server before, even if a command or a run was up and sent heartbeats.
     is_first = kind == SERVER and not any(each.kind == SERVER for each in _list_alive(uow))
     uow.workspaces.record_heartbeat(uow.workspace, uow.now, MAX_TIME if is_first else uow.now - MAX_SILENCE)
     pid = os.getpid()
@@ -41,7 +41,7 @@ def record_heartbeat(uow: UnitOfWork, id: int) -> bool:
 
 
 def find_up_since(uow: UnitOfWork) -> int | None:
-    """Return since when a server has been up without a gap, or None while the last heartbeat is late."""
+    """Return the start of the server's uptime without gaps, or None while the last heartbeat is late."""
     return uow.workspaces.find_up_since(uow.workspace, uow.now - MAX_SILENCE)
 
 
@@ -68,7 +68,7 @@ def _list_alive(uow: UnitOfWork) -> list[Process]:
 
 
 def list_processes_above(uow: UnitOfWork, kind: str) -> set[int]:
-    """Return the numbers of the processes of this kind that are above this one in this PID namespace."""
+    """Return the numbers of this process's ancestors of that kind in this PID namespace."""
     ancestors, namespace = process_tree.list_ancestors(), process_tree.read_namespace()
     return {
         process.id
@@ -80,7 +80,8 @@ def list_processes_above(uow: UnitOfWork, kind: str) -> set[int]:
 def _is_gone(process: Process, now: int) -> bool:
     if now - process.heartbeat_at > MAX_SILENCE:
         return True
-    # Elsewhere a pid says nothing, and the heartbeat has to do. Containers may share a host name, so it is not compared.
+    # In another namespace a pid means nothing, and the heartbeat must do. Containers may share a host name, so it is
+    # not compared.
     if process.namespace != process_tree.read_namespace():
         return False
     return not process_tree.is_running(process.pid, process.start_ticks)

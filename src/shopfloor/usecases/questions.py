@@ -51,10 +51,10 @@ def answer_question(uow: UnitOfWork, number: int, text: str) -> Question:
 
 
 def answer_in_client(uow: UnitOfWork, number: int, text: str) -> None:
-    """Answer the caller's own open question with what was entered in the caller's client.
+    """Answer the caller's own open question with the text entered in the caller's client.
 
     The server cannot distinguish the person at a client from its program. So the answer and its mail say where it was
-    given, and the mail is the agent's, not the operator's. A question that is already answered keeps its answer.
+    given, and the mail is from the agent, not the operator. A question that is already answered keeps its answer.
     """
     question = get_own_question(uow, number)
     if question.state(uow.now) != "OPEN":

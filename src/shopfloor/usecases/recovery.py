@@ -19,7 +19,8 @@ _BATCH_SIZE = 100
 def return_tasks_of_silent_agents(uow: UnitOfWork) -> int:
     """Return tasks of silent agents to the queue, or fail them, and return their number.
 
-    Time in which no server was up, or its machine slept, does not count: an agent that could not call is not silent.
+    Time during which no server was up, or its machine was suspended, does not count: an agent that could not call is
+    not silent.
     """
     up_since = processes.find_up_since(uow)
     if up_since is None or up_since > uow.now - uow.limits.silence:
@@ -56,7 +57,7 @@ def record_crash(uow: UnitOfWork, name: str) -> Agent:
 
 
 def release_recovered_agents(uow: UnitOfWork) -> int:
-    """Clear the failure of agents that got through their probation, and return their number."""
+    """Clear the failure of agents that passed their probation, and return their number."""
     agents = uow.agents.list_probation_ended(uow.now - uow.limits.crash_window, _BATCH_SIZE)
     for agent in agents:
         uow.agents.mark_recovered(agent.name, uow.now)

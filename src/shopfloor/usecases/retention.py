@@ -1,4 +1,4 @@
-"""Retention: archive and delete what is older than the settings allow."""
+"""Retention: archive and delete rows that are older than the settings allow."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from shopfloor.repositories.seals import SEALED_COLUMNS
 from shopfloor.repositories.uow import Database, UnitOfWork
 
 BATCH_MAILS = 200
-"""Mails that one transaction deletes, with their receipts."""
+"""Mails deleted per transaction, with their receipts."""
 BATCH_ENTRIES = 200
-"""Entries of transcripts that one transaction deletes."""
+"""Transcript entries deleted per transaction."""
 BATCH_EMBEDDINGS = 1000
-"""Embeddings that one read examines, and one transaction deletes at most."""
+"""Embeddings that one read examines, and the most that one transaction deletes."""
 MAX_UNUSED_EMBEDDINGS = 50_000
 
 _ROW_NAMES = [name.strip() for name in SEALED_COLUMNS.split(",")]
@@ -25,7 +25,7 @@ _ROW_NAMES = [name.strip() for name in SEALED_COLUMNS.split(",")]
 
 @dataclass(frozen=True, slots=True)
 class RetentionRules:
-    """How long things are kept, in microseconds, and how many rows the log may have. None and 0 keep everything."""
+    """How long rows are kept, in microseconds, and how many the log may have. None and 0 keep everything."""
 
     log: int | None = None
     log_rows: int = 0
@@ -38,8 +38,8 @@ class RetentionRules:
 def purge_log(database: Database, archive: Archive, rules: RetentionRules) -> int:
     """Delete the rows of the oldest seal if they have expired, and return how many.
 
-    Seal by seal, so that the chain of seals has no hole, and only sealed rows: what was deleted can be proven to be
-    what was logged. Archived first: a crash in between archives them twice, and loses none.
+    It works seal by seal, so that the chain has no gap, and deletes only sealed rows, so that the archive can be proven
+    to be what was logged. Rows are archived first: a crash in between archives them twice, but loses none.
     """
     now = database.clock()
 
@@ -81,7 +81,7 @@ def purge_transcripts(database: Database, archive: Archive, rules: RetentionRule
 
 
 class MailPurge:
-    """Delete old mail that every recipient has dealt with. It remembers up to where mail is left for other reasons."""
+    """Delete old mail that every recipient has dealt with. It remembers how far it has examined the mail."""
 
     def __init__(self) -> None:
         self._after = 0
@@ -93,7 +93,7 @@ class MailPurge:
         before = database.clock() - rules.mail
         examined, expired = database.read(lambda uow: uow.mail.list_expired(self._after, before, BATCH_MAILS), SERVER)
         if not examined:
-            # From the start again next time: what was unread has perhaps been read since.
+            # Start over next time: unread mail may have been read since.
             self._after = 0
             return 0
         archive.append("mail", expired)
@@ -105,8 +105,8 @@ class MailPurge:
 class EmbeddingPurge:
     """Delete embeddings whose text is in no chunk, except the latest ones, in case the text returns.
 
-    It examines them in batches and outside of the writer. One statement for all of them held the writer for 370 ms at
-    a million rows.
+    It examines them in batches and outside the writer. One statement for all of them held the writer for 370 ms at a
+    million rows.
     """
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class EmbeddingPurge:
         return BATCH_EMBEDDINGS
 
     def _examine(self, uow: UnitOfWork) -> list[int]:
-        """Return the unused ones of the next batch, and move on."""
+        """Return the unused embeddings of the next batch, and advance."""
         model = self._model or uow.embeddings.find_model(None)
         if model is None:
             return []

@@ -15,13 +15,13 @@ _MAX_REJECTIONS = 200
 
 
 def open_review(uow: UnitOfWork, owner: str) -> tuple[Review, str]:
-    """Open a review of an owner's work. Return it, and a token for the reviewer alone."""
+    """Open a review of an owner's work. Return it with a token for the reviewer only."""
     _end_earlier(uow, owner)
     return uow.reviews.add(owner, uow.now), credentials.issue_for_reviewer(uow, owner)
 
 
 def decide_review(uow: UnitOfWork, owner: str, *, approve: bool, comment: str) -> Review:
-    """Record the verdict of the reviewer, once. Without approval, the comment has to say what to change."""
+    """Record the reviewer's verdict, once. Without approval, the comment must say what to change."""
     text = redact(comment.strip() if approve else check_content(comment, "a comment"))
     review = uow.reviews.find_latest(owner)
     state = ReviewState.APPROVED if approve else ReviewState.REJECTED
@@ -37,7 +37,7 @@ def close_review(uow: UnitOfWork, owner: str, number: int) -> Review:
 
 
 def list_rejections(uow: UnitOfWork, run: str) -> list[Review]:
-    """Return the reviews that have rejected the work of a run since a person last decided about it, oldest first."""
+    """Return the reviews that rejected the work of a run since a person last decided on it, oldest first."""
     answered = [
         request.answered_at or 0
         for request in uow.run_requests.list_page(run, _MAX_REJECTIONS)

@@ -15,7 +15,7 @@ def read_file(context: ExternalContext, fence: int, path: str) -> str:
 
 
 def write_file(context: ExternalContext, fence: int, path: str, text: str, *, permitted: bool) -> None:
-    """Replace the text of a file of the project, atomically, or reject a write that was not allowed."""
+    """Atomically replace the text of a project file, or reject a write that is not permitted."""
     files = _open_gate(context, fence)
     if not permitted:
         raise PermissionDenied(f"Permission denied: '{path[:200]}' may not be written in this run")

@@ -1,4 +1,4 @@
-"""What runs ask people, and the answers: permissions, proposed acceptance commands, stuck notes."""
+"""Questions of runs to people, and the answers: permissions, proposed acceptance commands, stuck notes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from shopfloor.repositories.uow import UnitOfWork
 ALLOW, ALWAYS, DENY = "allow", "always", "deny"
 APPROVAL = (ALLOW, DENY)
 PLAN = "plan_of_crew"
-"""The kind of the question whether a crew may work on its plan."""
+"""The kind of question that asks whether a crew may work on its plan."""
 REJECT = "reject"
 WITHDRAWN = "withdrawn"
 """The stored answer to a question that no longer matters."""
 
 DECISIONS = ("plan", "review")
-"""Kinds of questions that are answered with `approve`, or in words that are included in the next prompt."""
+"""Kinds of questions that are answered with `approve`, or with text for the next prompt."""
 APPROVE = "approve"
 
 _PAGE_SIZE = 200
@@ -38,7 +38,7 @@ def ask_person(
 
 
 def answer_request(uow: UnitOfWork, number: int, text: str) -> Request:
-    """Answer a question. An answer in words is included in the next prompt of the run."""
+    """Answer a question. A text answer is included in the next prompt of the run."""
     request = uow.run_requests.get(number)
     is_decision = request.kind in DECISIONS
     if request.options and text not in request.options and not is_decision:
@@ -46,7 +46,7 @@ def answer_request(uow: UnitOfWork, number: int, text: str) -> Request:
     if not uow.run_requests.set_answer(number, text, uow.actor.key, uow.now):
         raise InvalidState(f"question {number} is already answered: {request.answer}", rule="request_answered")
     if request.kind == "acceptance":
-        # The command is taken from the request: exactly what the person saw, and not what the task says by now.
+        # The command comes from the request: exactly what the person saw, not what the task says by now.
         task, command = json.loads(request.about or "[]")
         if text == ALLOW:
             uow.tasks_of(BoardKind.LOOP, request.run).update(task, uow.now, acceptance=json.dumps(command))
@@ -66,7 +66,7 @@ def answer_request(uow: UnitOfWork, number: int, text: str) -> Request:
 
 
 def ask_decision(uow: UnitOfWork, run: str, kind: str, question: str) -> Request:
-    """Ask the people in charge to approve something, unless they have been asked already."""
+    """Ask the people in charge to approve something, unless they were already asked."""
     pending = [each for each in uow.run_requests.list_pending(_PAGE_SIZE, run) if each.kind == kind]
     return pending[0] if pending else ask_person(uow, run, kind, question, (APPROVE,))
 

@@ -33,7 +33,7 @@ class NewTask:
 
 @dataclass(frozen=True, slots=True)
 class NextTask:
-    """The task to do next, the one in progress, and how many wait for others when none is ready."""
+    """The next task, the one in progress, and the number that wait for others if none is ready."""
 
     task: Task | None
     in_progress: Task | None
@@ -41,11 +41,11 @@ class NextTask:
 
 
 def add_tasks(uow: UnitOfWork, run: str, new: Sequence[NewTask]) -> list[Task]:
-    """Add all of the tasks, or none of them."""
+    """Add all tasks, or none."""
     first: dict[str, int] = {}
     started = [position for position, task in enumerate(new, 1) if _is_in_progress(task)]
     if len(started) > 1:
-        # Raised before one of them gets an id, which would be rolled back with the batch.
+        # Raised before any task gets an id, which would be rolled back with the batch.
         raise InvalidInput(
             f"tasks {started[0]} and {started[1]} of {len(new)} are both in progress, and only one task can be",
             hint="Nothing was added. Set one of them to remaining",
@@ -69,7 +69,7 @@ def add_tasks(uow: UnitOfWork, run: str, new: Sequence[NewTask]) -> list[Task]:
 def _is_in_progress(new: NewTask) -> bool:
     with suppress(InvalidInput):
         return runs.parse_status(new.status.strip()) is State.IN_PROGRESS
-    # Blank, or invalid, which is reported with the position of the task.
+    # Blank or invalid; reported later with the position of the task.
     return False
 
 
@@ -95,7 +95,7 @@ def _add_task(uow: UnitOfWork, board: Tasks, run: str, new: NewTask) -> Task:
     )
     uow.emit(RunTaskChanged(run=run, task=task.number))
     command = runs.parse_proposed_command(task.title)
-    # Until a person approves it, the command is just text: an agent must not decide what proves its own work.
+    # Until a person approves it, the command is only text: an agent must not decide what proves its own work.
     if command is not None:
         question = f"May this command prove {format_task_id(task.number)} done? {shlex.join(command)}"
         about = json.dumps([task.number, command])
@@ -106,7 +106,7 @@ def _add_task(uow: UnitOfWork, board: Tasks, run: str, new: NewTask) -> Task:
 def update_task(
     uow: UnitOfWork, run: str, id: str, status: str = "", priority: float | None = None, depends_on: str = ""
 ) -> Task:
-    """Make all of the changes, or none of them, and return the task."""
+    """Make all changes, or none, and return the task."""
     uow.runs.lock(run, uow.now)
     board = uow.tasks_of(BoardKind.LOOP, run)
     task = get_task(board, id)
@@ -142,7 +142,7 @@ def _keep_one_in_progress(board: Tasks, state: State, task: Task | None) -> None
 def _change_dependencies(board: Tasks, task: Task, depends_on: str) -> None:
     """Apply a list like 'TAS-1, -TAS-2'."""
     parts = [part for part in (part.strip() for part in depends_on.split(",")) if part]
-    # Removals come first, so that one call can reverse a dependency without being a cycle in between.
+    # Removals come first, so that one call can reverse a dependency without a temporary cycle.
     for part in parts:
         if part.startswith("-"):
             tasks.remove_dependency(board, task.number, get_task(board, part[1:]).number)
@@ -162,7 +162,7 @@ def _change_dependencies(board: Tasks, task: Task, depends_on: str) -> None:
 
 
 def get_task(board: Tasks, id: str) -> Task:
-    """Return the task with this id, or the only one whose id begins with it."""
+    """Return the task with this id, or the only one whose id starts with it."""
     text = id.strip()
     match = _TASK_ID.fullmatch(text)
     if match is not None:
@@ -183,7 +183,7 @@ def get_task(board: Tasks, id: str) -> Task:
 
 
 def find_next_task(uow: UnitOfWork, run: str) -> NextTask:
-    """Find the task to begin with: not blocked, most urgent, oldest."""
+    """Find the task to start with: not blocked, most urgent, oldest."""
     board = uow.tasks_of(BoardKind.LOOP, run)
     ready = board.list_ready(run, claiming=False)
     in_progress = board.list_page(limit=1, state=State.IN_PROGRESS)
@@ -210,7 +210,7 @@ def list_open_tasks(uow: UnitOfWork, run: str) -> list[Task]:
 
 
 def reopen_task(uow: UnitOfWork, run: str, number: int) -> Task:
-    """Return a completed task to the remaining ones: its acceptance command failed. Only the runner may do so."""
+    """Set a completed task back to remaining because its acceptance command failed. Only the runner may do so."""
     uow.runs.lock(run, uow.now)
     board = uow.tasks_of(BoardKind.LOOP, run)
     task = board.get(number)
@@ -221,7 +221,7 @@ def reopen_task(uow: UnitOfWork, run: str, number: int) -> Task:
 
 
 def set_acceptance_command(uow: UnitOfWork, run: str, id: str, command: Sequence[str] | None) -> Task:
-    """Set the command that must pass before the run counts as done, and withdraw what was proposed for the task.
+    """Set the command that must pass before the run counts as done, and withdraw proposals for the task.
 
     Only people reach this use case: an agent proposes a command, and a person approves it.
     """

@@ -28,9 +28,9 @@ from shopfloor.usecases import credentials, iterations, mail, processes, run_req
 _MAX_REQUESTS = 50
 _MAX_RUNS = 200
 _DRIVERS = ("run", "crew")
-"""The kinds of the processes that drive agents."""
+"""The kinds of processes that drive agents."""
 _START_TIMEOUT = 60 * SECOND
-"""How long a run that was created may take until a process drives it."""
+"""How long after its creation a run may wait for a process to drive it."""
 
 
 def get_principal(uow: UnitOfWork, name: str | None) -> Principal:
@@ -63,7 +63,7 @@ def is_driven(uow: UnitOfWork, run: Run) -> bool:
 
 
 def list_neighbours(uow: UnitOfWork, project: str) -> list[str]:
-    """Return the names of the runs that work in this folder: driven ones, and those created a moment ago."""
+    """Return the names of the runs that work in this folder: driven runs, and those created just now."""
     alive = {process.id for process in processes.list_alive(uow)}
     return [
         run.name
@@ -75,14 +75,15 @@ def list_neighbours(uow: UnitOfWork, project: str) -> list[str]:
 
 
 def find_enclosing_driver(uow: UnitOfWork) -> str | None:
-    """Return the run or crew whose driver is above this process in the tree of processes, for people, or None.
+    """Return the run or crew whose driver is an ancestor of this process, as text for people, or None.
 
-    A reaper adopts what its command leaves behind, so the processes of an agent stay below their driver.
+    A reaper adopts orphans of its command, so the processes of an agent stay below their driver.
     """
     above = {process for kind in _DRIVERS for process in processes.list_processes_above(uow, kind)}
     if not above:
         return None
-    # A crew drives no run while it prepares a worktree or merges. What it starts then is below its driver all the same.
+    # A crew drives no run while it prepares a worktree or merges, but processes that it starts then are below its
+    # driver too.
     run = next((run for run in uow.runs.list_page(_MAX_RUNS) if run.process in above), None)
     return "a crew" if run is None else f"the run '{run.name}'"
 
@@ -99,28 +100,27 @@ def is_driven_agent(uow: UnitOfWork, agent: str) -> bool:
 
 
 def get_elapsed(uow: UnitOfWork, run: Run) -> int:
-    """Return the microseconds that a driven run has taken, including those since its last account."""
-    # The driver accounts for time at the end of an iteration. The time before it began, when none drove the run, is
-    # not part of it.
+    """Return the microseconds that a driven run has taken, including the time since its last account."""
+    # The driver accounts for time at the end of an iteration. Time before the driver started does not count.
     started = [process.started_at for process in uow.processes.list_all() if process.id == run.process]
     ended = [each.ended_at for each in uow.runs.list_iterations(run.name, 1) if each.ended_at]
     return run.spent + max(0, uow.now - max([*started, *ended], default=uow.now))
 
 
 # Driving. One process at a time drives a run. Each driver has a fence, a number that grows with every driver; a driver
-# that was suspended and replaced carries an old one, and its writes are rejected.
+# that was suspended and replaced has an old one, and its writes are rejected.
 
 
 def drive_run(uow: UnitOfWork, name: str, options: str, spec: str | None = None) -> tuple[Run, str]:
     """Make this process the driver of the run. Return the run, with its new fence, and a token for its agent.
 
-    The tokens of earlier agents are revoked, and permissions that they asked for are withdrawn.
+    The tokens of earlier agents are revoked, and their permission requests withdrawn.
     """
     processes.reap_dead(uow)
     run = uow.runs.lock(name, uow.now)
     if is_driven(uow, run) and run.process != uow.process:
         raise InvalidState(f"the run '{name}' is driven by another process", rule="run_driven", run=name)
-    # An agent of the last driver may still live. Its token ends here, and nothing waits for its questions any more.
+    # The previous driver's agent may still be alive. Its token ends here, and nothing waits for its questions.
     run_requests.withdraw_requests(uow, name)
     uow.tokens.revoke_all(Kind.RUN, name, uow.now)
     run = uow.runs.update(
@@ -162,7 +162,7 @@ def load_snapshot(uow: UnitOfWork, name: str) -> RunSnapshot:
 
 
 def load_status(uow: UnitOfWork, name: str) -> RunStatus:
-    """Load what the driver of a run reacts to at once."""
+    """Load the status that the driver of a run reacts to at once."""
     run = uow.runs.get(name)
     task = run_tasks.find_next_task(uow, name).in_progress
     return RunStatus(
@@ -188,7 +188,7 @@ def set_verified_before(uow: UnitOfWork, name: str, *, passed: bool) -> None:
 
 
 def set_start_tree(uow: UnitOfWork, name: str, tree: str) -> None:
-    """Record the files of the project before the first iteration, as a tree of git."""
+    """Record the files of the project before the first iteration, as a git tree."""
     uow.runs.update(name, uow.now, start_tree=tree)
 
 
@@ -214,7 +214,7 @@ def finish_run(uow: UnitOfWork, name: str, state: RunState, reason: str, *, aler
 
 
 def request_completion(uow: UnitOfWork, run: str) -> Run:
-    """Record that the agent calls the work complete; reject it while a task is open."""
+    """Record that the agent declares the work complete; reject this while a task is open."""
     open = run_tasks.list_open_tasks(uow, run)
     if open:
         raise InvalidState(
@@ -238,7 +238,7 @@ def record_verdict(uow: UnitOfWork, run: str, wish: int, verdict: str | None) ->
 
 
 def steer_run(uow: UnitOfWork, name: str, wanted: Wanted) -> Run:
-    """Pause, continue or stop a run; reject it when no process drives the run."""
+    """Pause, continue or stop a run; reject this if no process drives the run."""
     run = uow.runs.get(name)
     if run.state is not RunState.ACTIVE:
         raise RunNotActive(run=name, state=run.state.value)

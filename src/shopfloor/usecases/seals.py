@@ -16,24 +16,24 @@ SEALS_PER_READ = 20
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What the check of all seals has found."""
+    """The result of checking all seals."""
 
     seals: int
     rows: int
-    """Sealed rows that are in the log."""
+    """Number of sealed rows in the log."""
     purged: int
-    """Sealed rows that retention has deleted."""
+    """Number of sealed rows that retention has deleted."""
     unsealed: bool
-    """Whether there are rows that are not sealed yet."""
+    """Whether the log has rows that are not sealed yet."""
     last: Seal | None
     problems: list[str]
 
 
 def seal_log(database: Database, until: int) -> int:
-    """Seal the rows up to that id, as far as their calls have ended, and return how many."""
+    """Seal the rows up to that id whose calls have ended, and return how many."""
     sealed = 0
     while True:
-        # Read outside of the write: on SQLite all calls wait for the writer. Settled rows do not change in between.
+        # Read outside the write: on SQLite all calls wait for the writer. Settled rows do not change in between.
         seal = database.read(lambda uow: _create_next(uow, until), SERVER)
         if seal is None or not database.write(lambda uow, seal=seal: _add(uow, seal), SERVER):  # type: ignore[misc]
             return sealed
@@ -51,7 +51,7 @@ def _create_next(uow: UnitOfWork, until: int) -> Seal | None:
 def _add(uow: UnitOfWork, seal: Seal) -> bool:
     added = uow.seals.add(seal)
     if added:
-        # Webhooks get it: a digest that is kept elsewhere proves that the chain was not written again as a whole.
+        # Webhooks get it: a digest kept elsewhere proves that the whole chain was not rewritten.
         uow.emit(LogSealed(number=seal.number, digest=seal.digest.hex(), rows=seal.row_count, last=seal.last_id))
     return added
 
@@ -66,7 +66,7 @@ def verify_log(read: Callable[[Callable[[UnitOfWork], list[str]]], list[str]], a
 
 
 class _Check:
-    """The check of a chain, some seals per transaction: a long one would keep SQLite's WAL from being reset."""
+    """The check of a chain, some seals per transaction: a long transaction would keep SQLite's WAL from being reset."""
 
     def __init__(self, anchor: str | None) -> None:
         number, _, digest = (anchor or "0:").partition(":")

@@ -55,9 +55,9 @@ def find_usages(
     earlier: Collection[str] = (),
     unseen: bool = False,
 ) -> Usages:
-    """Find where a name is used, or with the kind CALL what calls it, in the files as they are now.
+    """Find where a name is used or, with the kind CALL, what calls it, in the current files.
 
-    `earlier` are the marks of results on earlier pages, which are left out.
+    `earlier` are the marks of results on earlier pages, which are skipped.
     """
     began = time.monotonic()
     paths, searched_all = external.gateways.grep.find_files_with_word(name, external.is_abandoned)
@@ -114,7 +114,7 @@ def summarize_project(external: ExternalContext) -> ProjectSummary:
 
 
 def list_recent_discoveries(external: ExternalContext) -> list[tuple[Discovery, tuple[str, ...]]]:
-    """Return the latest discoveries that hold, each with its files that changed since it was recorded."""
+    """Return the latest valid discoveries, each with its files that changed since it was recorded."""
 
     def read(uow: UnitOfWork) -> list[tuple[Discovery, tuple[str, ...]]]:
         discoveries = [each for type in DISCOVERY_TYPES for each in uow.discoveries.newest(type, RECENT_DISCOVERIES)]
@@ -126,6 +126,6 @@ def list_recent_discoveries(external: ExternalContext) -> list[tuple[Discovery, 
 
 
 def find_references(uow: UnitOfWork, ids: Sequence[str]) -> dict[str, int]:
-    """Return the references of the calls with which those of these results that are decisions were logged."""
+    """Return, for those of the results that are decisions, the references of the calls that logged them."""
     numbers = [int(id.removeprefix(LOG_PREFIX)) for id in ids if id.startswith(LOG_PREFIX)]
     return {f"{LOG_PREFIX}{entry.id}": entry.reference for entry in uow.decisions.find_many(numbers)}

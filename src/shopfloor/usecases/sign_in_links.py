@@ -1,4 +1,4 @@
-"""One-time sign-in links: a way to the pages for a principal that has proved its identity elsewhere."""
+"""Single-use sign-in links: access to the pages for a principal that has proved its identity elsewhere."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def create_link(uow: UnitOfWork, who: Principal) -> str:
 def redeem_link(uow: UnitOfWork, key: str) -> str:
     """Exchange the key of a link for a page session. A link works once."""
     id, _, secret = key.partition(".")
-    # One error for an unknown, a wrong and a used link: a guesser learns nothing from it.
+    # One error for unknown, wrong and used links, so that an attacker learns nothing.
     error = Unauthenticated(USED, rule="link_used")
     try:
         token = uow.tokens.get(id)

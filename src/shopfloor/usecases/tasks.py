@@ -1,4 +1,4 @@
-"""Operations that every board has: create, edit, move, and dependencies."""
+"""Operations on every board: create, edit, move, and dependencies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shopfloor.repositories.uow import UnitOfWork
 
 
 def move_task(uow: UnitOfWork, tasks: Tasks, task: Task, state: State, **changes: Any) -> Task:
-    """Move a task, and count it down in (or back into) the blockers of its dependents."""
+    """Move a task, and update the open blockers of its dependents."""
     check_move(BoardKind(task.kind), task.state, state)
     if state is task.state:
         return tasks.update(task.number, uow.now, **changes) if changes else task
@@ -32,11 +32,11 @@ def move_task(uow: UnitOfWork, tasks: Tasks, task: Task, state: State, **changes
 
 
 def add_dependency(tasks: Tasks, number: int, blocker: int) -> None:
-    """Make a task wait for another one of the same kind of board. Cycles are rejected."""
+    """Make a task wait for another on the same kind of board. Cycles are rejected."""
     if blocker == number:
         raise InvalidInput("A task cannot depend on itself", field="dependsOn")
-    # The graph first, always in this order: a cycle spans several rows, and the blocker must not complete between the
-    # look at it and the count of open blockers.
+    # Lock the graph first, always in this order: a cycle spans several rows, and the blocker must not complete between
+    # the read and the count of open blockers.
     tasks.lock_graph()
     tasks.lock(blocker)
     tasks.get(blocker)
@@ -119,13 +119,13 @@ def describe_blockers(uow: UnitOfWork, number: int) -> str:
 
 
 def require_open_epic(uow: UnitOfWork, number: int) -> None:
-    """Reject an epic that has ended, and lock it so that it cannot end during this unit of work."""
+    """Reject an epic that has ended, and lock it against ending during this unit of work."""
     if not uow.epics.touch(number, uow.now).is_open:
         raise InvalidInput(f"epic-{number} has ended; it takes no further work", field="epicId")
 
 
 def emit_change(uow: UnitOfWork, task: Task, by: str | None = None) -> Task:
-    """Emit TaskChanged and return the task. `by` is the key of who changed it, by default the caller."""
+    """Emit TaskChanged and return the task. `by` is the key of the principal that changed it, by default the caller."""
     uow.task = task.number
     uow.emit(TaskChanged(task=task.number, state=task.state.value, by=by or uow.actor.key))
     return task

@@ -16,7 +16,7 @@ BATCH_SIZE = 1000
 
 
 def add_task(uow: UnitOfWork, title: str, description: str | None = None, **details: Any) -> Task:
-    """Add a task to the caller's list. A user exists from the first write on."""
+    """Add a task to the caller's list. The first write creates the user."""
     own = _own_tasks(uow)
     users.ensure_user(uow)
     task = own.add(title=title, description=description, now=uow.now, **{"priority": DEFAULT_PRIORITY, **details})
@@ -89,19 +89,19 @@ def restore_task(uow: UnitOfWork, number: int) -> Task:
 
 
 def list_deleted(uow: UnitOfWork, limit: int) -> list[Task]:
-    """List what the caller can still restore, most recently deleted first."""
+    """List the tasks that the caller can still restore, most recently deleted first."""
     return _own_tasks(uow).list_deleted(uow.now - DELETED_RETENTION, limit)
 
 
 def purge_deleted(uow: UnitOfWork, limit: int) -> int:
-    """Remove tasks and users that were deleted too long ago to be restored; return how many rows, up to the limit."""
+    """Purge tasks and users that were deleted too long ago to be restored; return how many rows, up to the limit."""
     before = uow.now - DELETED_RETENTION
     purged = uow.tasks_in(BoardKind.LIST).purge_deleted(before, limit)
     for name in uow.users.list_removed_before(before, limit - purged):
         purged += uow.tasks_of(BoardKind.LIST, name).delete_all(limit - purged)
         purged += uow.conversations_of(name).delete_all(limit - purged)
         if purged == limit:
-            # Perhaps more of this user is left for the next batch.
+            # More of this user's rows may be left for the next batch.
             break
         uow.users.mark_purged(name)
         purged += 1

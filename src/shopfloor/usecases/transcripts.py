@@ -10,14 +10,14 @@ from shopfloor.domain.transcripts import Entry, NewEntry, clip_text, transcript_
 from shopfloor.repositories.uow import UnitOfWork
 
 SEARCHED_ENTRIES = 1_000
-"""Entries that one search reads. The next page continues behind them."""
+"""Entries that one search reads. The next page continues after them."""
 
 
 def record_entries(uow: UnitOfWork, owner: str, session: str, iteration: int, entries: Sequence[NewEntry]) -> None:
-    """Add entries to a transcript, or replace those of the same number, without anything that looks like a secret."""
+    """Add entries to a transcript, or replace those with the same number, with secrets redacted."""
     revision = uow.transcripts.latest_revision(owner)
     for position, entry in enumerate(entries, 1):
-        # Redacted before it is clipped: half of a secret is not recognized any more.
+        # Redacted before it is clipped: half of a secret would not be recognized.
         redacted = replace(
             entry,
             title=clip_text(redact(entry.title), 500),
@@ -32,8 +32,8 @@ def record_entries(uow: UnitOfWork, owner: str, session: str, iteration: int, en
 def search_entries(
     uow: UnitOfWork, owner: str, text: str, limit: int, before: int | None, iteration: int | None
 ) -> tuple[list[Entry], int | None]:
-    """Return entries that contain the text, latest first, and before which number to continue, if there are more."""
-    # The numbers of a transcript have no gaps, so a range of numbers bounds what is read.
+    """Return entries that contain the text, latest first, and the number to continue before, if there are more."""
+    # The numbers of a transcript have no gaps, so a range of numbers limits what is read.
     end = uow.transcripts.next_number(owner) if before is None else before
     first = max(end - SEARCHED_ENTRIES, 1)
     found = uow.transcripts.search(owner, text, first, end, limit, iteration)

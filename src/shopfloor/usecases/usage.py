@@ -1,4 +1,4 @@
-"""Usage: record what agents report, and sum it up."""
+"""Usage: record what agents report, and add it up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def record_usage(
     run: str | None = None,
     task: int | None = None,
 ) -> None:
-    """Add what an agent reported to this day: in total, and for its agent, run and task as far as they are known."""
+    """Add an agent's reported usage to today: in total, and for its agent, run and task if known."""
     if tokens == 0 and cost == 0:
         return
     named = {

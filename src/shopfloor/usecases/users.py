@@ -35,7 +35,7 @@ def set_password(uow: UnitOfWork, name: str, password_hash: str) -> User:
 
 
 def remove_user(uow: UnitOfWork, name: str) -> User:
-    """Remove the user and sign them out everywhere. The list is kept for 30 days, in case the user is added again."""
+    """Remove the user and sign them out everywhere. Their list is kept for 30 days, in case they are added again."""
     person = _get_present(uow, name)
     uow.users.remove(name, uow.now)
     uow.tokens.revoke_all(Kind.USER, name, uow.now)

@@ -1,4 +1,4 @@
-"""What the team has got done: completed tasks, cycle times, repeated attempts, tokens and cost, by day."""
+"""The team's completed work: tasks, cycle times, repeated attempts, tokens and cost, by day."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_AGENTS = 20
 
 @dataclass(frozen=True, slots=True)
 class WorkFigures:
-    """What was completed: how many tasks, how long one took, how many needed more than one attempt."""
+    """Completed work: the number of tasks, how long one took, and how many needed more than one attempt."""
 
     completed: int
     cycle_time: int | None
@@ -29,7 +29,7 @@ class WorkFigures:
 
 @dataclass(frozen=True, slots=True)
 class WorkSummary:
-    """The figures of a time, of each of its days, and of the agents that completed most."""
+    """The figures of a period, of each of its days, and of the agents that completed most."""
 
     total: WorkFigures
     days: list[tuple[int, WorkFigures, UsageDay]]
@@ -40,7 +40,7 @@ class WorkSummary:
 
 
 def summarize_work(uow: UnitOfWork, days: int) -> WorkSummary:
-    """Return what was completed within the last days, counting this one. It counts the latest 5,000 tasks."""
+    """Return the work completed within the last days, including today. It counts the latest 5,000 tasks."""
     first = uow.now // DAY * DAY - (days - 1) * DAY
     tasks = uow.tasks.list_completed(MAX_TASKS, first)
     by_day: dict[int, list[Task]] = defaultdict(list)
