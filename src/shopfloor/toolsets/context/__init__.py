@@ -1,4 +1,4 @@
-"""The context toolset: what is in the project, and what the team knows of it."""
+"""The context toolset: what is in the project, and what the team knows about it."""
 
 from shopfloor.toolsets.context import files, search
 from shopfloor.toolsets.context.contract import toolset

@@ -33,7 +33,7 @@ MAX_FILE_LINES = 2_000_000
 
 _COUNTED = ("totalFound", "totalMatches", "filesSearched", "searchTime")
 _INSIDE = ("given", "rule", "field", "problems")
-# By rule: the argument that is wrong, and why. The use case knows the lines, and not what the arguments are called.
+# By rule: the wrong argument, and why. The use case knows the lines, but not the names of the arguments.
 _LINE_PROBLEMS = {
     "beyond_end": ("startLine", "'startLine' is beyond the last line, {lines}"),
     "before_start": ("endLine", "'endLine' must not be before 'startLine'"),
@@ -92,7 +92,7 @@ def _describe_error(error: ShopfloorError, request: Request) -> Json:
 
 def summarize(answer: Json) -> Json:
     """Return what the log keeps of a response."""
-    # Counts alone: results may contain the caller's own mail.
+    # Counts only: results may contain the caller's own mail.
     return {key: answer[key] for key in _COUNTED if key in answer}
 
 
@@ -126,7 +126,7 @@ RESOURCES = (
         tool="read_file",
         text=lambda answer: str(answer["file"]["content"]),
         mime_type="text/plain",
-        fixed={"endLine": MAX_FILE_LINES},  # a document is read whole
+        fixed={"endLine": MAX_FILE_LINES},  # a document is read in full
     ),
 )
 

@@ -70,7 +70,7 @@ def read_file(
             loaded = files.load_dependencies(external, content, signatures=deps is not None)
             dependencies = [_dependency_to_json(each) for each in loaded]
         except ImportParseError as error:
-            # The file itself could be read, and is part of the error.
+            # The file itself was read, and is part of the error.
             error.facts |= {"file": file, "metadata": metadata}
             raise
     response: Json = {"file": file, "dependencies": dependencies, "metadata": metadata}
@@ -94,7 +94,7 @@ def _folder_to_json(folder: files.FolderOutline) -> Json:
 
 
 def _describe_outline(outline: Outline) -> Json:
-    """Return what an outline leaves out, and how to see it."""
+    """Return what an outline omits, and how to see it."""
     left_out = {
         Detail.TOP_LEVEL: "Members are left out",
         Detail.NAMES: "Signatures are left out",
@@ -107,7 +107,7 @@ def _describe_outline(outline: Outline) -> Json:
 
 
 def _describe_rest(content: files.FileContent) -> Json:
-    """Return how to read on after a response that has only a part of the file."""
+    """Return how to continue after a response with only part of the file."""
     if content.end_line < content.lines:
         hint = f"Lines {content.start_line}-{content.end_line} of {content.lines}; continue with startLine"
         return {"truncated": True, "nextStartLine": content.end_line + 1, "hint": f"{hint} {content.end_line + 1}"}

@@ -61,7 +61,7 @@ About = Annotated[
         max_length=20,
     ),
 ]
-# The sources of each type; the others are types of discoveries alone.
+# The sources of each type; the other types are for discoveries only.
 _SOURCES: dict[str, tuple[str, ...] | None] = {
     "all": None,
     "decision": ("discovery", "decision"),
@@ -111,7 +111,7 @@ def context_search(
     if asked is not None:
         kind, name = asked
         usages = search.find_usages(external, name, kind, scope, limit, earlier=earlier, unseen=bool(unseen))
-        # A question in words that the syntax does not answer is a question for the index.
+        # A natural-language question that the syntax cannot answer goes to the index.
         if find is not None or usages.results:
             return _to_page(external, query, usages, earlier) | _describe_usages(usages)
     found = external.search.search(external, query, scope, limit, earlier=earlier, unseen=bool(unseen))
@@ -119,7 +119,7 @@ def context_search(
 
 
 def _find_asked_name(query: str, find: str | None) -> tuple[str, str] | None:
-    """Return the kind and the name of the uses that are asked for, or None for an ordinary search."""
+    """Return the kind and name of the requested uses, or None for an ordinary search."""
     asked = references.find_question(query)
     if find is None:
         return asked
@@ -131,7 +131,7 @@ def _find_asked_name(query: str, find: str | None) -> tuple[str, str] | None:
 
 def _parse_cursor(cursor: str | None) -> tuple[str, ...]:
     """Parse a cursor into the marks of the results on earlier pages."""
-    # A position in the ranking would repeat or miss results when files or embeddings are indexed between two pages.
+    # A position in the ranking would repeat or miss results if files or embeddings are indexed between two pages.
     key = parse_cursor("search", cursor) or ""
     if len(key) % MARK_CHARS or not key.isascii():
         raise InvalidInput("Invalid cursor; pass nextCursor unchanged", field="cursor")
@@ -147,14 +147,14 @@ def _to_page(
     for result in found.results:
         body = _result_to_json(result)
         left -= len(to_json(body))
-        # The first one is returned however large it is, or the cursor would never get past it.
+        # The first result is returned however large it is, or the cursor would never advance.
         if results and left < 0:
             break
         results.append(body)
     external.search.shown.add(external.session, found.results[: len(results)])
     response: Json = {
         "results": results,
-        # As bodyIsUntrusted of mail: anyone who can write to the project can write to the model.
+        # Like bodyIsUntrusted of mail: anyone who can write to the project can write to the model.
         "contentIsUntrusted": True,
         "query": query,
         "totalFound": found.total,

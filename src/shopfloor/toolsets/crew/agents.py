@@ -22,7 +22,7 @@ def ensure_agent(
     name: AgentName,
     role: Annotated[Role, Field(description="What it does in the crew", strict=False)],
 ) -> Agent:
-    """Return an agent of the crew, created if it is missing."""
+    """Return an agent of the crew, creating it if needed."""
     return crews.ensure_agent(uow, lock_crew(uow, fence), name, role)
 
 
@@ -56,7 +56,7 @@ def open_run(
     options: Annotated[str, Field(description="The options of the run, as JSON")],
     task: TaskNumber | None = None,
 ) -> Run:
-    """Return the run in which an agent of the crew works, created if it is missing."""
+    """Return the run in which an agent of the crew works, creating it if needed."""
     crew = lock_crew(uow, fence)
     return crews.open_run(uow, crew, run, worker=worker, task=task, project=project, spec=spec, options=options)
 

@@ -43,7 +43,7 @@ def create_crew(
 
 @toolset.tool("crew_get", read_only=True)
 def get_crew(uow: UnitOfWork) -> Crew:
-    """Return the crew as it is stored."""
+    """Return the crew as stored."""
     return uow.crews.get(uow.actor.name)
 
 
@@ -84,7 +84,7 @@ def wait_for_change(
 
 @toolset.tool("crew_questions", read_only=True)
 def list_questions(uow: UnitOfWork) -> list[AskedQuestion]:
-    """Return the mails in which the agents of the crew have asked a person."""
+    """Return the mails in which the crew's agents asked a person."""
     return crews.list_asked_questions(uow, uow.crews.get(uow.actor.name))
 
 
@@ -112,7 +112,7 @@ def finish_planning(
     run: Annotated[str, Field(description="The run of the planner")],
     ask: Annotated[bool, Field(description="Whether a person has to approve the plan")],
 ) -> Crew:
-    """Record that there is a plan. The crew works on it, or waits for a person."""
+    """Record that the plan is ready. The crew works on it, or waits for a person."""
     return crews.finish_planning(uow, lock_crew(uow, fence), run, ask=ask)
 
 
@@ -123,7 +123,7 @@ def alert(
     subject: Annotated[str, Field(description="Subject of the mail")],
     body: Annotated[str, Field(description="Text of the mail")],
 ) -> None:
-    """Mail the operator about something that waits for a decision."""
+    """Mail the operator about something that needs a decision."""
     lock_crew(uow, fence)
     crews.alert(uow, subject, body)
 

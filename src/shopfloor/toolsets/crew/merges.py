@@ -41,7 +41,7 @@ def requeue_merge(uow: UnitOfWork, fence: Fence, task: TaskNumber) -> Merge:
 
 @toolset.tool("merge_done")
 def record_merged(uow: UnitOfWork, fence: Fence, task: TaskNumber, commit: Commit) -> Merge:
-    """Record that the branch of the crew has the work, and complete the task."""
+    """Record that the crew's branch has the work, and complete the task."""
     return merge_queue.record_merged(uow, lock_crew(uow, fence), task, commit)
 
 

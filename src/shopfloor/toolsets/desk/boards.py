@@ -194,7 +194,7 @@ def move_task(
     board: Board = "",
     comment: Comment | None = None,
 ) -> Json:
-    """Move a task to another state. An illegal move is rejected with the allowed ones."""
+    """Move a task to another state. The error for an illegal move lists the allowed ones."""
     return format_task(boards.move_task(uow, BoardKind(kind), _parse_board(kind, board), number, State(state), comment))
 
 
@@ -206,7 +206,7 @@ def change_tasks(
     assignee: AgentId | None = None,
     priority: Priority | None = None,
 ) -> Json:
-    """Move, assign or prioritise up to 100 tasks at once. If one change is rejected, no task changes."""
+    """Move, assign or prioritize up to 100 tasks at once. If one change is rejected, no task changes."""
     if state is None and assignee is None and priority is None:
         raise InvalidInput("Name a state, an assignee or a priority", field="state")
     changed = boards.change_tasks(
@@ -328,7 +328,7 @@ def format_task(task: Task) -> Json:
 
 
 def _format_card(uow: UnitOfWork, task: Task) -> Json:
-    """Return a task with what a person can do to it now. What would be rejected is not offered."""
+    """Return a task with the actions that a person can take now, without those that would be rejected."""
     is_of_epic = task.kind == BoardKind.EPIC
     return {
         **format_task(task),
@@ -355,7 +355,7 @@ def _format_epic(uow: UnitOfWork, epic: Epic) -> Json:
 
 
 def _parse_board(kind: str, board: str) -> str:
-    """Return the name of the board in the store. '0', which no epic has, stands for anything but a number."""
+    """Return the name of the board in the store. Anything but a number becomes '0', which no epic has."""
     if kind == "epic" and board and not (board.isascii() and board.isdigit() and len(board) < 19):
         return "0"
     return board

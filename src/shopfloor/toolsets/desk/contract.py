@@ -14,7 +14,7 @@ _CREW_HINTS = {
     "crew_merge_failed": "Merge {branch} by hand, and resolve what is in the way",
     "project_changed": "Commit or set aside the changes in the project, then merge again",
 }
-"""The next step after an error about a crew, by the rule that it broke."""
+"""The next step after an error about a crew, by rule."""
 
 
 def render_error(error: ShopfloorError, _: Request, __: int) -> Json:
@@ -47,7 +47,7 @@ def find_hint(error: ShopfloorError) -> str | None:
 
 
 def allows(caller: Principal, tool: Tool) -> bool:
-    """Allow the operator every tool, an editor all but the admin tools, and a viewer those that only read."""
+    """Allow the operator every tool, an editor all but the admin tools, and a viewer the read-only ones."""
     if caller.kind is Kind.OPERATOR:
         return True
     if caller.kind is not Kind.USER or tool.admin:

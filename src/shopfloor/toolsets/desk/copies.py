@@ -27,7 +27,7 @@ NewFile = Annotated[
 
 @toolset.tool("backup_create", outside=True, admin=True)
 def create_backup(outside: ExternalContext, target: Target) -> Json:
-    """Back up all workspaces of the store while it is in use, check the copy, and write a manifest beside it."""
+    """Back up all workspaces of the store while it is in use, check the copy, and write a manifest next to it."""
     return copies.create_backup(outside, target)
 
 
@@ -37,7 +37,7 @@ def note_restore(
     file: SourceFile,
     sha256: Annotated[str, Field(description="Digest of that file, in hexadecimal", max_length=64)],
 ) -> Json:
-    """Write into the log of a restored store that it was restored, and from which backup."""
+    """Record in the log of a restored store which backup it was restored from."""
     return {"log": decisions.log_decision(uow, "desk", _RESTORED, "Restored from a backup", f"{file}, sha256 {sha256}")}
 
 
@@ -45,13 +45,13 @@ def note_restore(
 def note_import(
     uow: UnitOfWork, file: SourceFile, rows: Annotated[int, Field(description="Number of rows", ge=0)]
 ) -> Json:
-    """Write into the log of an imported store that it was imported, and from which file."""
+    """Record in the log of an imported store which file it was imported from."""
     return {"log": decisions.log_decision(uow, "desk", _IMPORTED, "Imported from an export", f"{file}, {rows} rows")}
 
 
 @toolset.tool("export_create", outside=True, admin=True)
 def create_export(outside: ExternalContext, target: NewFile) -> Json:
-    """Export all workspaces of the store as JSON lines, without the search index, which an import builds again."""
+    """Export all workspaces of the store as JSON lines, without the search index, which an import rebuilds."""
     return copies.export_store(outside, target)
 
 

@@ -97,7 +97,7 @@ def approve_plan(
 
 @toolset.tool("crew_pause", idempotent=True)
 def pause_crew(uow: UnitOfWork, crew: CrewName) -> Json:
-    """Pause a crew: each agent ends its turn, and none begins another. Rejected if no process drives the crew."""
+    """Pause a crew: each agent ends its turn, and none starts another. Rejected if no process drives the crew."""
     return format_crew(uow, crews.steer_crew(uow, crew, Wanted.PAUSE))
 
 
@@ -123,7 +123,7 @@ def scale_crew(
 
 @toolset.tool("crew_compare", read_only=True, outside=True)
 def compare_branch(outside: ExternalContext, crew: CrewName) -> Json:
-    """Compare the branch of a crew with the project's: the commits to merge, and those that the project has beyond it."""
+    """Compare the branch of a crew with the project's: the commits to merge, and those that only the project has."""
     found = changes.compare_branch(outside, crew)
     return {
         "crew": crew,
@@ -138,7 +138,7 @@ def compare_branch(outside: ExternalContext, crew: CrewName) -> Json:
 def merge_crew(outside: ExternalContext, crew: CrewName) -> Json:
     """Merge the verified work of a crew into the branch of the project, on the machine that has the project.
 
-    If the project has moved on, the merge is made apart from it and verified first.
+    If the project has moved on, the merge is first made in a separate worktree and verified.
     """
     merged = changes.merge_crew(outside, crew)
     return {"crew": crew, "branch": merged.branch, "commit": merged.commit}
@@ -178,7 +178,7 @@ def format_crew(uow: UnitOfWork, crew: Crew) -> Json:
 
 
 def _sum_used(uow: UnitOfWork, crew: Crew, of_crew: list[Run]) -> dict[str, float]:
-    """Return what a crew has used of each budget, in the unit of the budget."""
+    """Return a crew's usage of each budget, in the budget's unit."""
     return {
         "time": crews.get_elapsed(uow, crew) // SECOND,
         "iterations": sum(run.iteration + (run.spent > 0) for run in of_crew),
@@ -188,7 +188,7 @@ def _sum_used(uow: UnitOfWork, crew: Crew, of_crew: list[Run]) -> dict[str, floa
 
 
 def _describe_status(status: CrewStatus, driven: bool) -> str:
-    """Return the state of a crew in the one word that every page and command shows."""
+    """Return the state of a crew as the one word that every page and command shows."""
     crew = status.crew
     if crew.state is not RunState.ACTIVE:
         return crew.state.value

@@ -1,4 +1,4 @@
-"""The tool that looks for what is wrong with a server, and says how to fix it."""
+"""The tool that finds problems of a server and says how to fix them."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ def _format_request(request: Request) -> Json:
 
 
 def format_context(uow: UnitOfWork, context: inbox_context.ItemContext) -> Json:
-    """Return what an item of the inbox is about."""
+    """Return the run and the tasks that an inbox item is about."""
     return {
         "run": None if context.run is None else format_run(uow, context.run),
         "tasks": [

@@ -1,4 +1,4 @@
-"""Tools for what comes from other trackers, and for what goes to them."""
+"""Tools for imports from other trackers, and exports to them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def find_imported(
     source: Source,
     ids: Annotated[list[ForeignId], Field(description="Ids in the other tracker", max_length=MAX_ITEMS)],
 ) -> Json:
-    """Find what was imported before, by its id in the other tracker."""
+    """Find items that were imported before, by their id in the other tracker."""
     found: Json = {}
     for id in ids:
         for kind in ("task", "epic"):
@@ -87,8 +87,8 @@ def import_items(
     ] = [],  # noqa: B006 - the same
     closed_epics: Annotated[list[ForeignId], Field(description="Epics to complete", max_length=MAX_ITEMS)] = [],  # noqa: B006 - the same
 ) -> Json:
-    """Take over epics, tasks, comments and dependencies of another tracker. What was imported before is not created
-    again. A dependency that cannot be taken over is reported, and so is an item."""
+    """Import epics, tasks, comments and dependencies from another tracker. Items that were imported before are not
+    created again. Items and dependencies that cannot be imported are reported."""
     done = imports.import_items(uow, source, [_to_item(item) for item in items])
     added, rejected = imports.import_dependencies(uow, source, [(each.task, each.blocker) for each in dependencies])
     return {
@@ -112,7 +112,7 @@ def import_items(
 
 @toolset.tool("epic_export", read_only=True)
 def export_epics(uow: UnitOfWork, limit: Limit = None, cursor: Cursor = None) -> Json:
-    """List the epics with their whole descriptions, newest first."""
+    """List the epics with their full descriptions, newest first."""
     rows = uow.epics.list_page(limit=fetch_size(limit), before=parse_number_cursor("epics", cursor))
     return to_page("epics", rows, limit, _format_epic, lambda epic: epic.id)
 

@@ -1,4 +1,4 @@
-"""Tools that start runs from the server: at once, at a time, repeatedly, or again."""
+"""Tools that start runs from the server: at once, at a given time, repeatedly, or again."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def start_run(
     at: StartTime = None,
     every: Repeat = None,
 ) -> Json:
-    """Let the server start a run as a process of its own: at once, at a time, or repeatedly.
+    """Let the server start a run as a separate process: at once, at a given time, or repeatedly.
 
-    For the operator alone. The agent is one of those that the server offers, and acceptance commands come from the
+    For the operator alone. The agent must be one that the server offers, and acceptance commands come from the
     project's config file: this tool takes no command.
     """
     options = {
@@ -81,7 +81,7 @@ def start_run(
 
 @toolset.tool("run_retry", admin=True)
 def retry_run(uow: UnitOfWork, run: RunName) -> Json:
-    """Let the server continue a run that no process drives, with the options that it had."""
+    """Let the server continue a run that no process drives, with its previous options."""
     return format_launch(uow, launches.retry_run(uow, run))
 
 

@@ -19,13 +19,13 @@ from shopfloor.usecases import decisions, seals
 from shopfloor.usecases.external import ExternalContext
 
 MAX_SUMMARY_CHARACTERS = 240
-# What a response is about, in the order in which a summary names it.
+# Fields that say what a response is about, in the order of the summary.
 SUMMARY_FIELDS = (
     *("id", "taskId", "mailId", "epicId", "title", "subject", "state", "status", "answer", "message", "path"),
 )
-# What a call was about, in its input, where its response does not say it.
+# Input fields that say what a call was about, for responses that do not.
 INPUT_FIELDS = ("path", "query", "pattern", "subject", "body", "message", "name")
-# Summaries of responses that say nothing of what a call was about.
+# Summaries that do not say what a call was about.
 _BARE_SUMMARIES = ("ok", "nothing")
 _ONLY_ID = re.compile(r"[a-z]+-[0-9]+")
 # Size at which a page ends before its limit.
@@ -64,7 +64,7 @@ def search_log(
     is_whole_name = bool(tool) and bool(uow.decisions.list_page(limit=1, tool=tool))
     sought = LogFilter(
         subject=None if not agent else agent if ":" in agent else f"agent:{agent}",
-        # A whole name is served by an index; part of one matches every tool that contains it.
+        # A whole name uses an index; a part matches every tool that contains it.
         tool=tool if is_whole_name else None,
         tool_part=None if is_whole_name else tool or None,
         task=task,
@@ -80,14 +80,14 @@ def search_log(
     for item in format_entries(uow, entries, full=full):
         size += len(to_json(item))
         if items and size > MAX_RESPONSE_BYTES:
-            # The page ends early, so the next one starts after the last row that is on this one.
+            # The page ends early, so the next one starts after its last row.
             further = items[-1]["id"]
             break
         items.append(item)
     answer: Json = {"calls": items}
     if further is not None:
         answer["nextCursor"] = format_cursor("calls", further)
-        # A filter may match nothing in the rows that were read. The page says how far it has searched.
+        # A filter may match none of the rows that were read. The page says how far it has searched.
         answer["searchedTo"] = further
     return answer
 
@@ -171,7 +171,7 @@ def format_entry(entry: Entry) -> Json:
 
 
 def format_entries(uow: UnitOfWork, entries: Sequence[Entry], *, full: bool = False) -> list[Json]:
-    """Return rows as timelines show them. Where the response says nothing or names an id only, the input says more."""
+    """Return rows as timelines show them. If the response says nothing or only an id, the input says more."""
     items = [format_full_entry(entry) if full else format_entry(entry) for entry in entries]
     bare = {
         entry.reference: item
@@ -211,19 +211,19 @@ def _summarize_entry(entry: Entry) -> str:
 
 
 def _summarize_response(response: Any) -> str:
-    """Say in a few words what a call returned: ids, titles and states, and how many of what."""
+    """Summarize what a call returned: ids, titles and states, and counts."""
     data = response.get("data", response) if isinstance(response, dict) else response
     if not isinstance(data, dict):
         return "nothing" if data in (None, [], "") else str(data)
     parts = _collect_fields(data)
     if not parts and (inner := next((value for value in data.values() if isinstance(value, dict)), None)):
-        # One thing with facts beside it, such as a claimed task and its fence.
+        # One thing with additional facts, such as a claimed task and its fence.
         parts = _collect_fields(inner)
     if not parts and isinstance(data.get("reason"), str):
         # Why there is nothing, such as no task to claim.
         parts = [data["reason"]]
     if not parts:
-        # What a list call returns; of one thing, its parts are not worth counting.
+        # The result of a list call; the parts of a single thing are not worth counting.
         parts = [_count(value, name) for name, value in data.items() if isinstance(value, list)]
     return " · ".join(dict.fromkeys(parts)) or ("nothing" if not any(data.values()) else "ok")
 
@@ -248,7 +248,7 @@ def _collect_fields(data: Json) -> list[str]:
 
 
 def _format_field(name: str, text: str) -> str:
-    """Return a state such as IN_PROGRESS as words, and any other text as it is."""
+    """Return a state such as IN_PROGRESS as words, and any other text unchanged."""
     return text.replace("_", " ").lower() if name in ("state", "status") else text
 
 

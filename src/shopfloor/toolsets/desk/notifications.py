@@ -1,4 +1,4 @@
-"""Tools for the places where people are notified."""
+"""Tools for notification channels."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from shopfloor.usecases.external import ExternalContext
 
 @toolset.tool("notify_list", read_only=True, outside=True)
 def list_notifiers(outside: ExternalContext) -> Json:
-    """List the places where people are notified, without their secrets."""
+    """List the notification channels, without their secrets."""
     return {"places": [{"name": each.name, "kind": each.kind} for each in outside.gateways.notifiers]}
 
 
 @toolset.tool("notify_test", outside=True, admin=True)
 def send_test(outside: ExternalContext) -> Json:
-    """Send a test to every place where people are notified, and say which ones took it."""
+    """Send a test to every notification channel, and return which ones accepted it."""
     results = []
     for notifier in outside.gateways.notifiers:
         error = None

@@ -30,7 +30,7 @@ def list_dead_letters(uow: UnitOfWork, limit: Limit = None, cursor: Cursor = Non
 
 @toolset.tool("dead_letter_retry", idempotent=True)
 def retry_dead_letter(uow: UnitOfWork, event: EventNumber, subscriber: Name) -> Json:
-    """Retry a dead letter, with all its attempts."""
+    """Retry a dead letter, with a full set of attempts."""
     return {"retried": outbox.retry_delivery(uow, event, subscriber), "event": event, "subscriber": subscriber}
 
 

@@ -16,7 +16,7 @@ from shopfloor.usecases.overview import AgentStatus, LastStatement
 
 @toolset.tool("floor_overview", read_only=True)
 def show_overview(uow: UnitOfWork) -> Json:
-    """Show agents and their work, problems, what waits for a person, and the latest events."""
+    """Show agents and their work, problems, items that wait for a person, and the latest events."""
     seen = overview.get_overview(uow)
     return {
         "agents": [
@@ -79,7 +79,7 @@ def show_overview(uow: UnitOfWork) -> Json:
 
 
 def format_last_statement(said: LastStatement | None) -> Json | None:
-    """Return the last thing that an agent said, or None."""
+    """Return the last statement of an agent, or None."""
     return None if said is None else {"text": said.text, "at": format_iso(said.at)}
 
 

@@ -33,7 +33,7 @@ Page = Annotated[int, Field(description="1-50, each of 20 results", ge=1, le=50)
 def search_everything(outside: ExternalContext, query: Query, source: Source = None, page: Page = 1) -> Json:
     """Search code, notes, decisions, tasks and mail at once, and explain the rank of each result."""
     first = (page - 1) * RESULT_LIMIT
-    # A kind is chosen among the best results of all kinds, so that its results have the same order as without it.
+    # A kind is filtered from the best results of all kinds, so that its results keep their order.
     explained = outside.search.explain(outside, query, MAX_RESULTS if source else first + RESULT_LIMIT)
     found = explained.search
     chosen = [each for each in explained.results if source is None or each[0].source == source]
@@ -66,7 +66,7 @@ def search_everything(outside: ExternalContext, query: Query, source: Source = N
             }
             for result, reasons in shown
         ],
-        # Results that the caller may not see, or that are gone, are counted until they are loaded.
+        # Results that the caller may not see, or that no longer exist, count until they are loaded.
         "total": max(first + len(shown), total) if len(shown) == RESULT_LIMIT else first + len(shown),
         "first": first + 1,
         "last": first + len(shown),

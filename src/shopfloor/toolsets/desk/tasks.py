@@ -1,4 +1,4 @@
-"""Tools for what a person decides about tasks: the acceptance command, and whether the work is approved."""
+"""Tools for a person's decisions on tasks: the acceptance command, and the approval of the work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def set_acceptance(
 
 @toolset.tool("task_changes", read_only=True, outside=True)
 def show_changes(outside: ExternalContext, number: Annotated[int, Field(description="Such as 15", ge=1)]) -> Json:
-    """Show what the work on a task changes, file by file: in its worktree, in its branch, or as it was merged."""
+    """Show the changes of a task file by file: from its worktree, from its branch, or as merged."""
     found = changes.load_task_changes(outside, number)
     return {
         "source": found.source,

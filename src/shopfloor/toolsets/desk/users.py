@@ -54,7 +54,7 @@ def set_role(uow: UnitOfWork, name: Name, role: Role) -> Json:
 @toolset.tool("user_set_password", outside=True, idempotent=True, admin=True)
 def set_password(outside: ExternalContext, name: Name, password: Password) -> Json:
     """Set the password of a user. Pages that the user opened before are signed out."""
-    hashed = users.hash_password(password)  # takes tens of milliseconds on purpose: not while the store is locked
+    hashed = users.hash_password(password)  # slow on purpose (tens of ms), so not while the store is locked
     return {"user": format_user(outside.write(lambda uow: users.set_password(uow, name, hashed)))}
 
 

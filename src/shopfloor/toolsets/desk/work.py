@@ -1,4 +1,4 @@
-"""The tool behind the figures of the team's work."""
+"""The tool behind the work figures of the team."""
 
 from __future__ import annotations
 

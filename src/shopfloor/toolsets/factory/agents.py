@@ -1,4 +1,4 @@
-"""Tools with which an agent looks at itself."""
+"""Tools that show an agent its own state."""
 
 from __future__ import annotations
 

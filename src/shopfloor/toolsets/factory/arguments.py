@@ -18,13 +18,13 @@ def _reject_blank(text: str) -> str:
 
 
 def _require_one_line(text: str) -> str:
-    # Line breaks in a subject become headers where it is sent on as e-mail: "Hi\\r\\nBcc: …".
+    # Line breaks in a subject would become headers in an e-mail: "Hi\\r\\nBcc: …".
     if len(text.splitlines()) > 1 or text[-1:] in LINE_BREAKS:
         raise PydanticCustomError("one_line", "must be one line")
     return _reject_blank(text)
 
 
-# Text with at least one character that a reader sees.
+# Text with at least one visible character.
 NotBlank = AfterValidator(_reject_blank)
 # The same, without line breaks.
 OneLine = AfterValidator(_require_one_line)

@@ -54,7 +54,7 @@ _HINTS: Mapping[type[ShopfloorError], str] = {
 _UNKNOWN_RECIPIENT = (
     "Without an id, write to role:SUPERVISOR, human or everyone with `to`, or answer a mail with mcp__mail__reply"
 )
-# ASSIGNED is set by assigning, and COMPLETED by those who lead.
+# ASSIGNED is set by assigning, and COMPLETED by supervisors and orchestrators.
 _WORKER_STATES = ("PENDING", "IN_PROGRESS", "REVIEW", "BLOCKED", "FAILED", "CANCELLED")
 
 
@@ -71,10 +71,10 @@ _HINTS_BY_RULE: Mapping[str, str] = {
 
 def render_error(error: ShopfloorError, request: Request, at: int) -> Json:
     message = error.message
-    # tools/list is a method of MCP, which a person at a terminal cannot call.
+    # tools/list is an MCP method, which a person at a terminal cannot call.
     if isinstance(error, ToolNotFound) and request.transport == "cli":
         error.hint = "List the tools: shopfloor tools factory"
-    # The domain counts tasks by number; in this contract ids have a prefix.
+    # The domain identifies tasks by number; in this contract ids have a prefix.
     if isinstance(error, TaskNotFound) and isinstance(number := error.facts["task"], int):
         error.facts["task"] = f"task-{number}"
         message = f"Task task-{number} not found"
@@ -97,7 +97,7 @@ def narrow(caller: Principal, tool: Tool) -> Mapping[str, Sequence[str]]:
 
 
 def with_roles(further: Mapping[str, Mapping[Any, Sequence[str]]]) -> Toolset:
-    """Return the toolset with the roles of the settings beside the contract's own."""
+    """Return the toolset with the configured roles in addition to the contract's own."""
     extended = Permissions(extend_roles(further))
     return toolset.with_rule(lambda caller, tool: extended.allows(caller, tool.name))
 

@@ -43,7 +43,7 @@ Subject = Annotated[
 ]
 Body = Annotated[str, Field(description="Text", min_length=1, max_length=MAX_BODY_CHARACTERS), NotBlank]
 Address = Annotated[str, Field(min_length=1, max_length=80)]
-# One address or several: a single one is taken for a list, so that an error names one argument.
+# One address or several: a single address becomes a list, so that an error names one argument.
 To = Annotated[
     list[Address],
     BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
@@ -183,7 +183,7 @@ def ask_question(
     until = min(question.deadline, uow.now + timeout_seconds * SECOND) if resumed is None else resumed.until
     if question.state(uow.now) == "OPEN" and uow.now < until:
         mail.set_waiting(uow, until)
-        # A new question only: the form of an earlier one may still be open, or was declined.
+        # Only for a new question: the form of an earlier one may still be open, or was declined.
         elicitation = _build_elicitation(uow, question, timeout_seconds) if resumed is None and ticket is None else None
         return Waiting(_question_topic(question), until, question.mail, elicitation)
     if resumed is not None:
@@ -215,14 +215,14 @@ def _build_elicitation(uow: UnitOfWork, question: Question, timeout_seconds: int
 def _list_received(uow: UnitOfWork, box: Literal["all", "unread"], limit: int | None, before: int | None) -> Json:
     receipts = mail.list_mail(uow, box, fetch_size(limit), before)
     answer = to_page("mails", receipts, limit, lambda one: format_excerpt(uow, one), lambda one: one.mail.id)
-    # Mail counts as delivered once a response contains it, so what did not fit on the page is not marked.
+    # Mail counts as delivered once a response contains it, so mail that did not fit on the page is not marked.
     mail.mark_shown(uow, receipts[: answer["count"]])
     return {"count": answer["count"], "unreadCount": mail.count_unread(uow), **answer}
 
 
 def format_question(question: Question, now: int) -> Json:
     """Render a question and its state."""
-    # Only an answer that did not come from the inbox says where it was given: the contract has no such field.
+    # Only an answer from outside the inbox says where it was given: the contract has no such field.
     answered_in = {"answeredIn": question.answered_in} if question.answered_in == "client" else {}
     return {
         "ticket": f"mail-{question.mail}",
@@ -262,7 +262,7 @@ def _format_receipt(receipt: Receipt, body: str) -> Json:
         "isRead": receipt.read_at is not None,
         "createdAt": format_iso(mail.created_at),
         "readAt": format_iso_or_none(receipt.read_at),
-        # Text of another agent may carry instructions that it has read elsewhere.
+        # Another agent's text may carry instructions that it read elsewhere.
         "bodyIsUntrusted": mail.sender_type != HUMAN_TYPE,
         **_optional_fields(mail),
     }
@@ -291,7 +291,7 @@ def _format_sent(uow: UnitOfWork, mail: Mail) -> Json:
 
 
 def _optional_fields(mail: Mail) -> Json:
-    """Return the fields that are given only when they are not the default."""
+    """Return the fields that are present only if they differ from the default."""
     fields: Json = {}
     if mail.thread != mail.id:
         fields["threadId"] = f"mail-{mail.thread}"
@@ -305,7 +305,7 @@ def _optional_fields(mail: Mail) -> Json:
 
 
 def describe_unread_mail(uow: UnitOfWork) -> str | None:
-    """Return one line for a caller with unread mail, which counts as delivered by it."""
+    """Return a line about the caller's unread mail, which then counts as delivered."""
     count, newest = mail.find_unread(uow)
     if not count:
         return None

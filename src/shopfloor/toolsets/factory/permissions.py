@@ -16,7 +16,7 @@ class Rights(TypedDict):
     deny: Sequence[str]
 
 
-# The table of the seed. Where its prose and this table disagree, the table counts.
+# The table of the seed. Where its prose and this table disagree, the table wins.
 CONTRACT: Mapping[str, Rights] = {
     SUPERVISOR: {"allow": ["*"], "deny": []},
     ORCHESTRATOR: {
@@ -43,7 +43,7 @@ CONTRACT: Mapping[str, Rights] = {
     },
 }
 
-# The reviewer of a crew, which no person creates. It reads, writes mail, and decides about the task of its review.
+# The reviewer of a crew, which no person creates. It reads, writes mail, and decides on the task of its review.
 REVIEWER_RIGHTS: Rights = {
     "allow": [
         "mcp__mail__*",
@@ -57,10 +57,11 @@ REVIEWER_RIGHTS: Rights = {
     "deny": [],
 }
 
-# What the agent of a run may call: it has no epic, but it has mail.
+# The tools that the agent of a run may call: it has no epic, but it has mail.
 RUN_TOOLS = "mcp__mail__*"
 
-# What it may call and is not shown: mail comes with its prompts, and a stuck note asks a person. Its list stays short.
+# Tools that it may call but is not shown, to keep its list short: mail comes with its prompts, and a stuck note asks a
+# person.
 UNLISTED_FOR_RUNS = frozenset({"mcp__mail__wait", "mcp__mail__ask", "mcp__mail__acknowledge"})
 
 # Tools beyond the contract's own, and the roles that may call them.
@@ -75,8 +76,8 @@ class Permissions:
         self._decisions: dict[tuple[Kind, str, str], bool] = {}
 
     def allows(self, caller: Principal, tool: str) -> bool:
-        """Return whether the caller may use the tool: an agent by its role, the agent of a run for mail alone."""
-        # Comparing patterns takes 2 % of a call. There are as many decisions as tools of the server times roles.
+        """Return whether the caller may use the tool: an agent by its role, the agent of a run for mail only."""
+        # Cached: comparing patterns takes 2 % of a call, and there are only as many decisions as tools times roles.
         question = (caller.kind, caller.role, tool)
         decision = self._decisions.get(question)
         if decision is None:
@@ -89,7 +90,7 @@ class Permissions:
         rights = self._roles.get(role) if kind is Kind.AGENT else None
         if kind is Kind.AGENT and role == REVIEWER:
             rights = REVIEWER_RIGHTS
-        # An unknown role may call nothing, and deny counts before allow.
+        # An unknown role may call nothing, and deny takes precedence over allow.
         if rights is None or any(fnmatchcase(tool, pattern) for pattern in rights["deny"]):
             return False
         allowed = (*rights["allow"], *ADDITIONS.get(role, ()))

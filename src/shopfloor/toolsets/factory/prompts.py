@@ -1,4 +1,4 @@
-"""Prompts: what a person asks an agent to do, as slash commands of MCP clients."""
+"""Prompts: slash commands with which a person at an MCP client gives an agent work."""
 
 from __future__ import annotations
 

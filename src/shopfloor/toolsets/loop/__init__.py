@@ -1,4 +1,4 @@
-"""The loop toolset: what an agent that is driven from iteration to iteration keeps for the next one."""
+"""The loop toolset: what a driven agent keeps from one iteration for the next."""
 
 from shopfloor.toolsets.loop import notes, sessions, tasks
 from shopfloor.toolsets.loop.contract import toolset

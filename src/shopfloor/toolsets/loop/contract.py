@@ -1,4 +1,4 @@
-"""The contract of the loop toolset: results are plain text; errors too, with the next step in a second line."""
+"""The contract of the loop toolset: results are plain text; errors too, with the next step on a second line."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def clip_line(text: str) -> str:
 
 
 def fit_lines(lines: Iterable[tuple[str, str]], limit: int) -> tuple[list[str], str | None]:
-    """Return the first lines that fit, and the cursor of the last one when there are more. Each line has a cursor."""
+    """Return the first lines that fit, and the cursor of the last one if there are more. Each line has a cursor."""
     kept: list[str] = []
     size, last = 0, None
     for line, cursor in lines:
-        # The first line is kept however long it is, or the cursor would never get past it.
+        # The first line is kept however long it is, or the cursor would never advance.
         if kept and (len(kept) >= limit or size + len(line) > MAX_LIST_CHARACTERS):
             return kept, last
         kept.append(line)

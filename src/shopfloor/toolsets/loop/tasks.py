@@ -27,7 +27,7 @@ Cursor = Annotated[str, Field(description="The cursor that the previous list end
 
 
 class GivenTask(BaseModel):
-    """A task as an agent writes it down."""
+    """A task as an agent sends it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -105,7 +105,7 @@ def next_task(uow: UnitOfWork) -> str:
 
 
 def _group_by_status(board: Tasks, status: str, after: int) -> Iterator[tuple[str, str]]:
-    """Yield every task as a line with its cursor, status by status. The first of a status has the heading."""
+    """Yield every task as a line with its cursor, grouped by status. The first line of a status has the heading."""
     names = list(STATUSES)
     for name in names[names.index(status) :]:
         begun = after if name == status else 0

@@ -108,7 +108,7 @@ def forget_conversation(uow: UnitOfWork, conversation_id: ConversationId) -> Jso
 
 
 def _to_confirmation(conversation: Conversation) -> Json | None:
-    """Describe what waits for the user's confirmation, or return None."""
+    """Return what waits for the user's confirmation, or None."""
     if conversation.confirmation is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""The user's own list, with what the todo contracts leave out: due dates, priorities and undo."""
+"""The user's own list, with features that the todo contracts lack: due dates, priorities and undo."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _parse_details(priority: int | None, due_at: str | None, due_zone: str | Non
     details: Json = {} if priority is None else {"priority": priority}
     if due_at is None:
         return details
-    # An empty text removes the due date; an argument that is left out keeps it.
+    # An empty text removes the due date; an omitted argument keeps it.
     at, zone = parse_due(due_at, due_zone) if due_at.strip() else (None, None)
     return {**details, "due_at": at, "due_zone": zone}
 

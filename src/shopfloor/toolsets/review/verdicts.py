@@ -1,4 +1,4 @@
-"""The tool with which a reviewer decides."""
+"""The tool with which a reviewer gives its verdict."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The contract of the run toolset: JSON in, JSON out, for the process that drives a run.
 
-A driver is the principal `runner:NAME`. It is never proven by a token, only by the process itself, and the tools take
-the run from the principal, so that a driver reaches no other run. Tools that write take the driver's fence.
+A driver is the principal `runner:NAME`. It is proven by the process itself, never by a token. The tools take the run
+from the principal, so that a driver cannot reach another run. Tools that write take the driver's fence.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def allow(caller: Principal, tool: Tool) -> bool:
     return caller.kind is (Kind.OPERATOR if tool.admin else Kind.RUNNER) and caller.role != CREW_DRIVER
 
 
-# Every tool that writes begins with it. A driver that was suspended and replaced could otherwise continue to write.
+# Every tool that writes starts with this. Otherwise a driver that was suspended and replaced could continue to write.
 def lock_run(uow: UnitOfWork, fence: int) -> Run:
     """Lock the caller's run and return it, or reject a stale fence."""
     return runs.lock_as_driver(uow, uow.actor.name, fence)

@@ -35,7 +35,7 @@ def create_run(
 ) -> Json:
     """Create a run. The only tool for the operator: there is no driver before there is a run.
 
-    Where another run works in the project, the new one gets a folder below `worktrees`, if that is given.
+    If another run works in the project, the new one gets a folder below `worktrees`, if given.
     """
     chosen = runs.find_free_name(uow, wanted_name) if name is None else name
     if worktrees is not None and (always_worktree or runs.list_neighbours(uow, project)):
@@ -54,7 +54,7 @@ def list_neighbours(uow: UnitOfWork) -> list[str]:
 
 @toolset.tool("run_get", read_only=True)
 def get_run(uow: UnitOfWork) -> Run:
-    """Return the run as it is stored."""
+    """Return the run as stored."""
     return uow.runs.get(uow.actor.name)
 
 
@@ -80,7 +80,7 @@ def wait_for_change(
 ) -> RunStatus | Waiting:
     """Return the status of the run as soon as it differs from the known version, or at the deadline."""
     name = uow.actor.name
-    # A driver that was suspended and replaced must not continue: its fence is older than that of the new one.
+    # A driver that was suspended and replaced must not continue: its fence is older than the new driver's.
     check_fence(uow.runs.get(name), fence)
     status = runs.load_status(uow, name)
     deadline = uow.now + int(seconds * SECOND) if resumed is None else resumed.state

@@ -28,5 +28,5 @@ def write_file(
     text: Annotated[str, Field(description="The whole text")],
     permitted: Annotated[bool, Field(description="Whether the rules or a person allowed it")],
 ) -> None:
-    """Replace the text of a file of the project, atomically. A write that was not allowed is rejected here."""
+    """Atomically replace the text of a project file. A write that is not permitted is rejected here."""
     run_files.write_file(context, fence, path, text, permitted=permitted)

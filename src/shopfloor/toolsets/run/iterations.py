@@ -14,7 +14,7 @@ from shopfloor.toolsets.run.contract import Fence, lock_run, toolset
 from shopfloor.usecases import iterations, run_tasks
 
 HISTORY_SUMMARIES = 5
-# How much text of tasks, and of notes, a prompt includes.
+# Maximum size of the tasks and of the notes in a prompt.
 MAX_SECTION_CHARACTERS = 20_000
 
 _MAX_ROWS = 200
@@ -28,10 +28,10 @@ def begin_iteration(
     fence: Fence,
     prompt_changed: Annotated[bool, Field(description="Whether the prompt says that there is no progress")],
 ) -> Json:
-    """Begin the next iteration, or the last one again when it was cut off.
+    """Start the next iteration, or restart the last one if it was cut off.
 
-    Return the run, the iteration, the texts of others that its prompt includes, and the files that were changed before
-    the first iteration whose changes are not committed yet.
+    Return the run, the iteration, the messages and mail for its prompt, and the files that were already changed before
+    the first uncommitted iteration.
     """
     name = uow.actor.name
     number = iterations.next_iteration_number(uow, lock_run(uow, fence))
@@ -51,7 +51,7 @@ def set_dirty_files(
     number: Number,
     files: Annotated[dict[str, str], Field(description="Files that are changed before it, with their digests")],
 ) -> None:
-    """Record which files were changed before an iteration, so that its commit survives a kill."""
+    """Record the files that were already changed before an iteration, so that its commit survives a crash."""
     lock_run(uow, fence)
     iterations.set_dirty_files(uow, uow.actor.name, number, files)
 
@@ -110,8 +110,8 @@ def set_session(
     iterations.set_session(uow, uow.actor.name, session)
 
 
-# Messages and mail count as delivered only now. When they did so as the prompt was written, an agent that failed to
-# open a session lost them.
+# Messages and mail count as delivered only now. If they did so when the prompt is written, an agent that failed to open
+# a session would lose them.
 @toolset.tool("iteration_prompted")
 def record_prompt_delivery(
     uow: UnitOfWork,
@@ -120,7 +120,7 @@ def record_prompt_delivery(
     messages: Annotated[list[int], Field(description="The messages in the prompt")],
     mails: Annotated[list[int], Field(description="The mail in the prompt")],
 ) -> None:
-    """Record that the agent has the prompt, and with it these messages and mails."""
+    """Record that the agent got the prompt with these messages and mails."""
     lock_run(uow, fence)
     iterations.record_prompt_delivery(uow, uow.actor.name, number, messages, mails)
 
@@ -141,7 +141,7 @@ def list_completed_tasks(
 def reopen_task(
     uow: UnitOfWork, fence: Fence, task: Annotated[int, Field(description="The task's number", ge=1)]
 ) -> None:
-    """Return a completed task whose acceptance command failed to the remaining ones."""
+    """Set a completed task whose acceptance command failed back to remaining."""
     lock_run(uow, fence)
     run_tasks.reopen_task(uow, uow.actor.name, task)
 
@@ -153,7 +153,7 @@ def record_usage(
     tokens: Annotated[int, Field(description="Tokens since the last report; fewer when an estimate was too high")],
     cost: Annotated[int, Field(description="Cost since the last report, in millionths")],
 ) -> None:
-    """Record what the current iteration has used so far, so that a kill does not lose it."""
+    """Record the usage of the current iteration so far, so that a crash does not lose it."""
     iterations.record_usage(uow, lock_run(uow, fence), tokens, cost)
 
 
@@ -168,7 +168,7 @@ def end_iteration(
     failure: Annotated[str | None, Field(description="What went wrong")] = None,
     tree: Annotated[str, Field(description="A fingerprint of the project's files")] = "",
 ) -> Iteration:
-    """Record how the current iteration ended and what it used."""
+    """Record how the current iteration ended, and its usage."""
     lock_run(uow, fence)
     return iterations.end_iteration(
         uow, uow.actor.name, outcome=outcome, failure=failure, tokens=tokens, cost=cost, spent=spent, tree=tree

@@ -44,7 +44,7 @@ def ask_decision(
     kind: Annotated[Literal["plan", "review"], Field(description="What it is about")],
     question: Annotated[str, Field(description="The question")],
 ) -> Json:
-    """Ask a person to approve something, or find the question that is open already. Return its number."""
+    """Ask a person to approve something, or find the question that is already open. Return its number."""
     lock_run(uow, fence)
     return {"number": run_requests.ask_decision(uow, uow.actor.name, kind, question).number}
 
@@ -57,7 +57,7 @@ def wait_for_answer(
     seconds: Annotated[float, Field(description="How long to wait", ge=0)],
     resumed: Waiting | None = None,
 ) -> Json | Waiting:
-    """Return the answer of a person. At the deadline the question is withdrawn, and there is none."""
+    """Return the answer of a person. At the deadline, withdraw the question and return none."""
     name = uow.actor.name
     check_fence(uow.runs.get(name), fence)
     request = uow.run_requests.get(number)

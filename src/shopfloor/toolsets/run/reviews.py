@@ -34,5 +34,5 @@ def close_review(
 
 @toolset.tool("review_rejections", read_only=True)
 def list_rejections(uow: UnitOfWork) -> list[Review]:
-    """Return the reviews that have rejected the run's work since a person last decided about it, oldest first."""
+    """Return the reviews that rejected the run's work since a person last decided on it, oldest first."""
     return reviews.list_rejections(uow, uow.actor.name)

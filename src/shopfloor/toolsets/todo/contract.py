@@ -1,4 +1,4 @@
-"""The todo contract: `success` or one sentence with a hint beside it; the user comes from the credential."""
+"""The todo contract: `success`, or one sentence with a hint; the user comes from the credential."""
 
 from __future__ import annotations
 

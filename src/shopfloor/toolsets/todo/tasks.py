@@ -51,7 +51,7 @@ def list_tasks(uow: UnitOfWork, filter: Filter = "all", limit: Limit = PAGE, cur
     for task in page.tasks:
         item = _select_fields(task, "id", "title", "description", "completed", "created_at")
         size += len(json.dumps(item, indent=1, ensure_ascii=False).encode())
-        # At least one task is shown, or the cursor would never get past it.
+        # At least one task is shown, or the cursor would never advance.
         if shown and size > MAX_RESPONSE_BYTES:
             break
         shown.append(item)

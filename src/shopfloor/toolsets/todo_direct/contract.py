@@ -1,4 +1,4 @@
-"""The todo_direct contract: flat results, errors in one sentence, the user named by the layer around the agent."""
+"""The todo_direct contract: flat results, one-sentence errors, the user named by the layer around the agent."""
 
 from __future__ import annotations
 
