@@ -102,9 +102,10 @@ class Merge:
 class CrewStatus:
     """The status that the driver of a crew reacts to at once.
 
-    `tasks` counts the tasks of the epic by state, `ready` those that can be claimed. `held` has the tasks of each agent
-    that it works on or can begin, and those that it calls done and that are in no merge queue. `finished` are the tasks
-    that need no more work. `merges` are the open entries of the queue. `questions` are the mails in which the holders of blocked tasks ask a person, and that have no answer yet.
+    `tasks` counts the tasks of the epic by state, `ready` those that can be claimed. `held` has the tasks that each
+    agent works on or can start, and those that it reported as done and that are in no merge queue. `finished` are the
+    tasks that need no more work. `merges` are the open entries of the queue. `questions` are the mails in which the
+    holders of blocked tasks ask a person, and that have no answer yet.
     """
 
     crew: Crew

@@ -305,7 +305,7 @@ def open_run(
 def return_task(
     uow: UnitOfWork, number: int, worker: str, reason: str, *, attempts: int, final: bool, hint: str
 ) -> Task:
-    """Take a task from its worker: back to the queue, or FAILED when it is final or was begun too often.
+    """Take a task from its worker: back to the queue, or FAILED if this is final or it was started too often.
 
     A person is alerted when a task fails, with the hint how to continue unless the reason has one.
     """
@@ -332,9 +332,9 @@ def record_crash(uow: UnitOfWork, worker: str) -> Agent:
 
 
 def touch_agents(uow: UnitOfWork, crew: Crew, names: list[str], spent: int, *, halted: bool) -> None:
-    """Renew the leases of agents that have a task, and account for the time of the crew.
+    """Renew the leases of agents that have a task, and account for the crew's time.
 
-    While its clock is halted, the time until the next account does not count.
+    While `halted`, the time until the next account does not count.
     """
     for name in names:
         uow.agents.touch(name, uow.now)
@@ -372,7 +372,7 @@ def finish_planning(uow: UnitOfWork, crew: Crew, run: str, *, ask: bool) -> Crew
 
 
 def decide_plan(uow: UnitOfWork, name: str, *, approved: bool) -> Crew:
-    """Approve or reject the plan of a crew that waits for it."""
+    """Approve or reject the plan of a crew that waits for approval."""
     uow.crews.get(name)
     for run in uow.runs.list_of_crew(name, MAX_RUNS):
         for request in uow.run_requests.list_pending(1, run.name):

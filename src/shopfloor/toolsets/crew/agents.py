@@ -34,7 +34,7 @@ def touch_agents(
     spent: Annotated[int, Field(description="Microseconds since the last account", ge=0)],
     halted: Annotated[bool, Field(description="Whether the clock of the crew is halted from now on")],
 ) -> None:
-    """Renew the leases of agents that have a task, and account for the time of the crew."""
+    """Renew the leases of agents that have a task, and account for the crew's time."""
     crews.touch_agents(uow, lock_crew(uow, fence), names, spent, halted=halted)
 
 

@@ -40,7 +40,7 @@ def lock_crew(uow: UnitOfWork, fence: int) -> Crew:
 
 
 def get_retry_hint(crew: Crew) -> str:
-    """Return the hint of the mail about a task that has failed."""
+    """Return the hint for the mail about a failed task."""
     return f"When the crew has ended, try it again: shopfloor crew resume {crew.name} --retry-failed"
 
 

@@ -90,7 +90,7 @@ def list_questions(uow: UnitOfWork) -> list[AskedQuestion]:
 
 @toolset.tool("crew_board", read_only=True)
 def load_board(uow: UnitOfWork) -> Json:
-    """Return the crew, its epic and tasks, its merge queue, its runs, what its agents have used, and their questions."""
+    """Return the crew, its epic and tasks, its merge queue, its runs, and the usage and questions of its agents."""
     crew = uow.crews.get(uow.actor.name)
     found, of_crew = crews.list_tasks(uow, crew), uow.runs.list_of_crew(crew.name, crews.MAX_RUNS)
     return {

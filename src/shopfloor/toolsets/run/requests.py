@@ -27,8 +27,8 @@ def ask_permission(
 ) -> Json:
     """Ask a person for a permission on behalf of the agent. Return the number of the question.
 
-    Where a person has answered `always` to a question about the same, of this run or of its crew, ask nothing and
-    return that answer.
+    If a person has answered `always` to a question about the same subject, of this run or of its crew, return that
+    answer without asking.
     """
     run = lock_run(uow, fence)
     if uow.run_requests.has_answer(run, subject, run_requests.ALWAYS):
