@@ -17,7 +17,7 @@ _PAGE = 50
 
 
 class GivenNote(BaseModel):
-    """A note as an agent sends it."""
+    """A note to add."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

@@ -27,7 +27,7 @@ Cursor = Annotated[str, Field(description="The cursor that the previous list end
 
 
 class GivenTask(BaseModel):
-    """A task as an agent sends it."""
+    """A task to add."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
