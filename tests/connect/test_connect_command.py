@@ -208,7 +208,7 @@ def test_folder_that_leads_out_of_the_project_is_not_followed(run, checked, proj
     (project / ".cursor").symlink_to(tmp_path)
     code, _, err = run("connect", "cursor", "--scope", "project")
     assert code == 1
-    assert "written outside of the project" in err
+    assert "written outside the project" in err
 
 
 def test_unreadable_config_is_reported(home):

@@ -176,7 +176,7 @@ def test_medium_tree_without_a_watcher_is_compared_before_each_search(
         index.allow_watching()
         index.update_all()
         assert not index.is_watched
-        assert "each search looks at all of them" in caplog.text
+        assert "each search checks all of them" in caplog.text
         (root / "d0" / "f0.txt").write_text("zebrafish\n")
         assert _find(shopfloor, "zebrafish") == ["d0/f0.txt"]
 

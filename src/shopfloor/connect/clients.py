@@ -120,7 +120,7 @@ _HEADERS = {"Authorization": "{authorization}"}
 _TYPED_HTTP: Entry = {"type": "http", "url": "{url}", "headers": _HEADERS}
 _TYPED_STDIO: Entry = {"type": "stdio", "command": "{command}", "args": ["{arguments}"]}
 _PLAIN_STDIO: Entry = {"command": "{command}", "args": ["{arguments}"]}
-_CLASH = "It has a `read_file` of its own; Shopfloor's is `{name}`. In prompts, name the one that you mean."
+_CLASH = "It has a `read_file` of its own; Shopfloor's is `{name}`. In prompts, say which one you mean."
 
 CLIENTS: dict[str, Client] = {
     client.name: client

@@ -150,7 +150,7 @@ def check_folders(path: Path, project: Path) -> None:
         if folder == project or project not in folder.parents:
             return
         if folder.is_symlink():
-            raise InvalidInput(f"{folder} is a symbolic link, so {path.name} would be written outside of the project")
+            raise InvalidInput(f"{folder} is a symbolic link, so {path.name} would be written outside the project")
 
 
 def is_shared(path: Path) -> bool:

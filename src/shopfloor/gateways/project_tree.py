@@ -138,7 +138,7 @@ class ProjectTree:
             return None
         changes = self._watcher.take()
         if changes.lost or any(path.endswith(RULE_FILES) for path in changes.paths):
-            _log.info("the whole tree is looked at", extra={"events_lost": changes.lost})
+            _log.info("scanning the whole tree", extra={"events_lost": changes.lost})
             return None
         with self._open_root() as root:
             touched = {path for path in changes.paths if path in self._stats}
@@ -175,7 +175,7 @@ class ProjectTree:
             if self._watcher is not None:
                 self._watcher.close()
             limit = "fs.inotify.max_user_watches" if error.errno == errno.ENOSPC else "fs.inotify.max_user_instances"
-            effect = "a search may miss recent changes" if self.is_large else "each search looks at all of them"
+            effect = "a search may miss recent changes" if self.is_large else "each search checks all of them"
             _log.warning("files are not watched, so %s: %s; raise %s", effect, error.strerror, limit)
             self._watcher, self._may_watch = None, False
             return 0

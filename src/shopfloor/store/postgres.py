@@ -295,7 +295,7 @@ class PostgresStore:
         return result
 
     def _mark_writer(self) -> None:
-        """Reject writes from inside of writes on this thread."""
+        """Reject writes from inside a write on this thread."""
         self._inside.write = True
 
     def _report(self, writes: int, topics: Sequence[str]) -> None:

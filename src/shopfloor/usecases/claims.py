@@ -194,7 +194,7 @@ def _check_report(uow: UnitOfWork, task: Task, state: State, fence: int | None) 
         raise PermissionDenied("A reviewer approves the work with COMPLETED, or requests changes with IN_PROGRESS")
     if state is State.COMPLETED and uow.actor.kind is Kind.AGENT and uow.actor.role not in (*LEADERS, REVIEWER):
         raise PermissionDenied(
-            "Only a supervisor or orchestrator completes a task", hint="Move it to REVIEW, and they will look at it"
+            "Only a supervisor or orchestrator completes a task", hint="Move it to REVIEW, and they will review it"
         )
     check_move(BoardKind.EPIC, task.state, state)
 

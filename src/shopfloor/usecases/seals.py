@@ -95,7 +95,7 @@ class _Check:
         elif seal.previous != (FIRST_DIGEST if before is None else before.digest) or not seal.is_intact:
             yield f"seal {seal.number} was changed"
         if seal.number == self._anchor[0] and seal.digest.hex() != self._anchor[1]:
-            yield f"seal {seal.number} is not the one that was kept elsewhere"
+            yield f"seal {seal.number} differs from the one that was kept elsewhere"
         rows = uow.seals.list_rows(0 if before is None else before.last_id, seal.last_id, 2 * MAX_SEALED_ROWS)
         if seal.purged_at is None:
             self.rows += seal.row_count

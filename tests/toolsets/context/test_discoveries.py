@@ -15,7 +15,7 @@ def test_recorded_discovery_is_returned_with_its_fields(record):
 
 def test_same_discovery_recorded_twice_is_stored_once(record, search):
     first, second = record("rule", "Tokens are never logged"), record("rule", "Tokens are never logged")
-    assert (second["id"], second["message"]) == (first["id"], "This was known already")
+    assert (second["id"], second["message"]) == (first["id"], "This is already recorded")
     assert search("tokens logged", type="rule")["totalFound"] == 1
 
 
@@ -45,7 +45,9 @@ def test_discovery_recorded_again_is_current_for_its_changed_files(record, searc
     (project / "src" / "index.ts").write_text("export const answer = 43;\n")
     assert search("answer constant", type="pattern")["results"][0]["changedFiles"] == ["src/index.ts"]
     record("pattern", "The answer is a constant", module="src")
-    assert record("pattern", "The answer is a constant", files=["src/index.ts"])["message"] == "This was known already"
+    assert (
+        record("pattern", "The answer is a constant", files=["src/index.ts"])["message"] == "This is already recorded"
+    )
     results = search("answer constant", type="pattern")["results"]
     assert [(each["id"], each.get("changedFiles")) for each in results] == [("discovery-1", None)]
 

@@ -216,7 +216,7 @@ def record_discovery(
     }
     if discovery.supersedes is not None:
         response["supersedes"] = f"discovery-{discovery.supersedes}"
-    return response if is_new else response | {"message": "This was known already"}
+    return response if is_new else response | {"message": "This is already recorded"}
 
 
 @toolset.tool("show_discovery", read_only=True, outside=True, listed=False)

@@ -63,7 +63,7 @@ def update(
         ),
     ] = "",
 ) -> str:
-    """Change the status, priority or dependencies of a task. What is left out or empty stays. All is changed, or nothing."""
+    """Change the status, priority or dependencies of a task. Omitted or empty arguments change nothing. An update is atomic."""
     task = run_tasks.update_task(uow, uow.actor.name, id, status or "", priority, depends_on)
     return f"Updated {_format_task(task, uow.tasks_of(BoardKind.LOOP, uow.actor.name))}"
 
