@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from shopfloor.settings import Settings
@@ -31,6 +32,12 @@ SLOW_TESTS = (
     "tests/web/",
 )
 """Tests that start servers, agents or browsers."""
+
+# A busy machine must not fail a test.
+hypothesis.settings.register_profile(
+    "shopfloor", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("shopfloor")
 
 
 @pytest.fixture(autouse=True)

@@ -224,7 +224,7 @@ GIVEAWAYS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(planted=PLANTED)
 def test_a_planted_secret_never_reaches_the_log(log_marker, planted):
     shopfloor, last = log_marker

@@ -173,7 +173,7 @@ class TestTurn(Turn):
         """Write and read through the runner, in the worktree and outside; read with the tools of the server."""
         if self._is_worker:
             project = Path(os.environ["LOOP_TEST_JOURNAL"]).parent
-            outcomes = {}
+            outcomes: dict[str, Any] = {}
             for name, path in {"inside": self.folder / "mine.txt", "outside": project / "mine.txt"}.items():
                 written = self._request("fs/write_text_file", path=str(path), content="mine\n")
                 outcomes[f"write {name}"] = "error" not in written

@@ -119,7 +119,7 @@ def test_another_run_may_have_the_same_content(shopfloor: Shopfloor, call: Call)
     assert "task 'TAS-1' not found" in call("task-update", "other", id="TAS-1", status="completed")
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.text(max_size=20), st.sampled_from(["", " ", "\n", "\t "]))
 def test_case_and_outer_space_do_not_distinguish_contents(text: str, space: str):
     assert make_content_key(f"{space}{text}{space}") == make_content_key(text)

@@ -78,7 +78,7 @@ def test_imported_store_continues_with_new_ids(sample, database):
     store.close()
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     rows=st.lists(st.tuples(TEXT, TEXT, INTEGER, st.none() | st.binary(max_size=40)), unique_by=lambda row: row[0]),
     data=st.data(),

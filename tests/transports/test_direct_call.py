@@ -226,7 +226,7 @@ _MESSAGES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_MESSAGES)
 def test_random_messages_get_the_response_of_the_sdk(shopfloor: ServedShopfloor, body: Any):
     ours, theirs = post_both_ways(shopfloor, json.dumps(body).encode(), HEADERS)

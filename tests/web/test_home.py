@@ -24,7 +24,14 @@ def test_what_needs_a_person_is_answered_on_the_page(populated: Desk, operator: 
 
 
 def test_a_question_comes_before_newer_mail_and_the_rest_is_counted(populated: Desk, operator: Page) -> None:
-    populated.call_as("builder", "mcp__mail__ask", subject="Which provider first?", body="x", options=["cheap", "fast"], timeoutSeconds=0)
+    populated.call_as(
+        "builder",
+        "mcp__mail__ask",
+        subject="Which provider first?",
+        body="x",
+        options=["cheap", "fast"],
+        timeoutSeconds=0,
+    )
     for number in range(MAX_NEEDS):
         populated.call_as("builder", "mcp__mail__send", toHuman=True, subject=f"News {number}", body="x")
     populated.open_page(operator, "/home")

@@ -155,7 +155,7 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @given(done=draw_operations())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_operations_of_two_users_never_interfere(shared_server, done):
     """Check that each list depends on the operations of its own user only."""
     first = _delete_tasks(shared_server)

@@ -3,7 +3,10 @@
 import { showToast } from "./toast.js";
 
 export const FIELDS = "input:not([type=hidden]), textarea, select";
-export const SIGNED_OUT = { error: "You are signed out.", hint: "Sign in in another tab, or run `shopfloor link`. Then send again." };
+export const SIGNED_OUT = {
+  error: "You are signed out.",
+  hint: "Sign in in another tab, or run `shopfloor link`. Then send again.",
+};
 const KEPT_TOAST = "toast";
 
 function isEdited(field) {
