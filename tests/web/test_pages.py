@@ -121,6 +121,9 @@ def test_an_open_server_shows_the_list_of_local(tmp_path):
             assert "There is nothing to search yet:" in visitor.get("/knowledge?q=zz").text
             added = {"csrf": find_form_token(page.text), "action": "add", "title": "Buy milk"}
             assert visitor.post("/todo", data=added).status_code == 303
+            # Fault F38: the operator's own list was that of a user called local.
+            assert '<a class="chip" href="/lists/local">yours</a>' in visitor.get("/tasks").text
+            assert "No members yet." in visitor.get("/settings/access").text
         assert server.titles("local") == ["Buy milk"]
 
 

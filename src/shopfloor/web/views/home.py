@@ -6,7 +6,7 @@ import asyncio
 
 from shopfloor.toolkit import Json
 from shopfloor.web.views.inbox import ANSWERS, parse_permission, summarize_mail, summarize_request
-from shopfloor.web.views.view import Given, thing_path, to_bars
+from shopfloor.web.views.view import LOCAL, Given, thing_path, to_bars
 from shopfloor.web.visitor import Visitor, format_badge
 
 MAX_NEEDS = 5
@@ -14,16 +14,15 @@ MAX_NEEDS = 5
 MAX_INBOX = 50
 MAX_EPICS = 8
 MAX_RUNS = 6
-# The agent that callers without a credential act as. It is there on every server.
-BUILT_IN_AGENT = "local"
 
 
 async def load_home(visitor: Visitor, _: Given) -> Json:
     """Load what needs a person, epics with their progress, agents, runs, problems and what happened."""
-    seen, inbox, epics = await asyncio.gather(
+    seen, inbox, epics, loose = await asyncio.gather(
         visitor.ask("floor_overview"),
         visitor.ask("inbox_list", limit=MAX_INBOX),
         visitor.ask("board_epics", limit=MAX_EPICS),
+        visitor.ask("board_show", kind="epic", limit=1),
     )
     minutes = seen["callsPerMinute"]
     for sentence in seen["activity"]:
@@ -33,13 +32,14 @@ async def load_home(visitor: Visitor, _: Given) -> Json:
     needs = [_to_request(each) for each in inbox["requests"]] + [_to_mail(each) for each in inbox["mails"]]
     # What holds an agent up comes before what only has to be seen.
     needs.sort(key=lambda need: need["tool"] is None)
-    agents = [agent for agent in seen["agents"] if agent["id"] != BUILT_IN_AGENT]
+    agents = [agent for agent in seen["agents"] if agent["id"] != LOCAL]
     return {
         "seen": seen,
         "needs": needs[:MAX_NEEDS],
         "more_needs": max(0, seen["waiting"] - MAX_NEEDS),
         "answers": ANSWERS,
         "epics": epics["epics"],
+        "loose": {column["state"]: column["count"] for column in loose["columns"] if column["count"]},
         "runs": select_runs(seen["runs"]),
         "is_new": not agents and not epics["epics"] and not (seen["runs"] or seen["crews"]),
         "servers": sum(process["kind"] == "serve" for process in seen["processes"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from shopfloor.toolkit import Json
-from shopfloor.web.views.view import Given
+from shopfloor.web.views.view import LOCAL, Given
 from shopfloor.web.visitor import Visitor
 
 # Lines for shopfloor.toml, ready to be filled in.
@@ -23,6 +23,8 @@ async def load_access(visitor: Visitor, given: Given) -> Json:
         visitor.ask("user_list", cursor=given.get("users")),
         visitor.ask("token_list", cursor=given.get("tokens")),
     )
+    # The built-in user is the operator, who is no member.
+    users["users"] = [user for user in users["users"] if user["id"] != LOCAL]
     return {"users": users, "tokens": tokens, "is_open": not visitor.needs_credential()}
 
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from shopfloor.errors import NotFound
 from shopfloor.toolkit import Json
-from shopfloor.web.views.view import Given, list_active_agents, parse_number, task_path
+from shopfloor.web.views.view import LOCAL, Given, list_active_agents, parse_number, task_path
 from shopfloor.web.visitor import OPERATOR, Visitor
 
 # The states of a user's list: the filter of the list's own tools, and the state that a task can move to.
@@ -55,6 +55,8 @@ async def load_epics(visitor: Visitor, given: Given) -> Json:
         "view": view,
         "epics": epics,
         "users": users,
+        # A user sees the own list only, by name; the operator's is that of the built-in user.
+        "own_list": LOCAL if visitor.rights == OPERATOR else None,
         "tasks": tasks,
         "loose": bool((await visitor.ask("task_list", limit=1))["tasks"]),
         "text": given.get("text", ""),

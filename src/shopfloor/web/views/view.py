@@ -9,6 +9,9 @@ from urllib.parse import quote
 from shopfloor.toolkit import Json
 from shopfloor.web.visitor import Visitor
 
+LOCAL = "local"
+"""The agent and the user that callers without a credential act as. The operator's todo list is that user's."""
+
 Given = Mapping[str, str]
 Load = Callable[[Visitor, Given], Awaitable[Json]]
 
