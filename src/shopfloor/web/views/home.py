@@ -18,12 +18,13 @@ MAX_RUNS = 6
 
 async def load_home(visitor: Visitor, _: Given) -> Json:
     """Load what needs a person, epics with their progress, agents, runs, problems and what happened."""
-    seen, inbox, epics, loose = await asyncio.gather(
+    seen, inbox, epics = await asyncio.gather(
         visitor.ask("floor_overview"),
         visitor.ask("inbox_list", limit=MAX_INBOX),
         visitor.ask("board_epics", limit=MAX_EPICS),
-        visitor.ask("board_show", kind="epic", limit=1),
     )
+    # The first tasks often belong to no epic. Later, the epics say what matters.
+    tasks = [] if epics["epics"] else (await visitor.ask("task_list", limit=MAX_EPICS))["tasks"]
     minutes = seen["callsPerMinute"]
     for sentence in seen["activity"]:
         # The page of a decision is that of the call that logged it.
@@ -39,7 +40,7 @@ async def load_home(visitor: Visitor, _: Given) -> Json:
         "more_needs": max(0, seen["waiting"] - MAX_NEEDS),
         "answers": ANSWERS,
         "epics": epics["epics"],
-        "loose": {column["state"]: column["count"] for column in loose["columns"] if column["count"]},
+        "tasks": tasks,
         "runs": select_runs(seen["runs"]),
         "is_new": not agents and not epics["epics"] and not (seen["runs"] or seen["crews"]),
         "servers": sum(process["kind"] == "serve" for process in seen["processes"]),
