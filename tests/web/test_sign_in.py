@@ -14,6 +14,7 @@ from shopfloor.gateways import passwords
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.usecases.page_sessions import MAX_TRIES, MAX_TRIES_PER_ADDRESS, MAX_TRIES_PER_NAME, Tries
+from shopfloor.web.routes import Pages
 from shopfloor.web.sessions import PageSessions
 from tests.operator_access import read_as_operator
 from tests.serving import serve_in_thread
@@ -143,6 +144,22 @@ def test_an_unknown_address_is_a_page_for_browsers_and_json_for_programs(visitor
     assert page.status_code == 404
     assert "Page not found: /nonsense" in page.text
     assert visitor.get("/nonsense").json()["error"]["code"] == "RESOURCE_NOT_FOUND"
+
+
+def test_a_page_that_fails_is_a_page_with_the_way_back(server, visitor, monkeypatch):
+    def fail(*_: object) -> None:
+        raise RuntimeError("a secret of the implementation")
+
+    sign_in(visitor)
+    monkeypatch.setattr(Pages, "_load_list", fail)
+    page = visitor.get("/todo", headers={"Accept": "text/html"})
+    assert page.status_code == 500
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    assert "An internal error occurred." in page.text
+    assert '<a class="button" href="/">Back</a>' in page.text
+    answer = visitor.get("/todo", headers={"Accept": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "INTERNAL_ERROR")
+    assert "secret" not in page.text + answer.text
 
 
 def test_addresses_of_earlier_versions_redirect_with_their_query(visitor):

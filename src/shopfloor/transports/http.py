@@ -63,10 +63,17 @@ def build_app(engine: Engine) -> ASGIApp:
             return await desk.render_not_found(request)
         return await service.not_found(request, error)
 
+    async def failed(request: Request, _: Exception) -> Response:
+        # Starlette raises the error again once the response is sent, so that it is logged with its stack.
+        error = ShopfloorError(hint="The log of the server says more. Try again, or go back.")
+        if "text/html" in request.headers.get("accept", ""):
+            return await pages.wrap(lambda request: pages.render_problem(request, error))(request)
+        return await service.render_error(request, error)
+
     app = Starlette(
         routes=routes,
         lifespan=endpoints.open,
-        exception_handlers={ShopfloorError: service.render_error, HTTPException: not_found},
+        exception_handlers={ShopfloorError: service.render_error, HTTPException: not_found, Exception: failed},
     )
     calls: dict[str, ASGIApp] = {route.path: route.app for route in endpoint_routes}
     return Gate(

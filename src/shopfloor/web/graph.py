@@ -12,12 +12,12 @@ from markupsafe import Markup, escape
 
 from shopfloor.web.text import reveal_hidden
 
-NODE_WIDTH, NODE_HEIGHT = 208, 46
-GAP_X, GAP_Y = 48, 14
+NODE_WIDTH, NODE_HEIGHT = 184, 46
+GAP_X, GAP_Y = 40, 14
 # Where an edge passes a layer between its ends, it gets a narrow slot of its own, so that it crosses no node.
 SLOT_HEIGHT = 10
 MARGIN = 4
-MAX_TITLE_CHARACTERS = 28
+MAX_TITLE_CHARACTERS = 25
 SWEEPS = 6
 # Tasks without dependencies are listed below the graph, in rows as wide as it is, with at least this many in a row.
 MIN_COLUMNS = 4
