@@ -18,7 +18,7 @@ _START = "Shopfloor is your team's workplace. Start with mcp__agent__get_status:
 _WORK = "Take a task with mcp__task__claim and report with mcp__task__update_status: REVIEW when done. "
 _LEAD = (
     "You plan and review: mcp__epic__create and mcp__task__create make the plan, mcp__task__assign gives a task to an "
-    "agent, mcp__task__list with status REVIEW shows finished work; accept it with mcp__task__update_status COMPLETED, "
+    "agent, mcp__task__list with state REVIEW shows finished work; accept it with mcp__task__update_status COMPLETED, "
     "or send it back with IN_PROGRESS and a comment. "
 )
 _TALK = (
