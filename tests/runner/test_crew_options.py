@@ -15,6 +15,7 @@ import pytest
 from shopfloor.domain.usage import UsageKind
 from shopfloor.errors import BadSettings
 from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.runner import crew_main
 from shopfloor.runner.crew_options import change_options, read_crew_options
 from tests.operator_access import read_as_operator
 from tests.runner.crew_support import CHECK, CrewProject, list_events
@@ -128,6 +129,13 @@ def test_a_wrong_option_is_named_as_the_person_wrote_it(tmp_path: Path):
     with pytest.raises(BadSettings) as error:
         change_options({"worker": [{"agent": ["x"]}]}, {"worker_cost": 0}, {"tokens": 0})
     assert str(error.value) == "--worker-cost must be more than 0; --task-tokens must be at least 1"
+
+
+@pytest.mark.parametrize(
+    ("spec", "title"), [("\n# Files\n\n- one", "Files"), ("- one: 1\n- two", "one: 1"), ("---\n***\n", "SPEC")]
+)
+def test_the_epic_of_a_specification_has_its_first_line_as_title(spec: str, title: str):
+    assert crew_main._find_title(spec, Path("SPEC.md")) == title
 
 
 def test_auto_merge_brings_verified_work_into_the_project(project: CrewProject):
@@ -325,4 +333,5 @@ def test_an_agent_reaches_its_worktree_alone_which_has_no_uncommitted_changes(pr
     assert files["read inside"]["result"]["content"] == committed
     assert "error" in files["read outside"]
     # Its tools see the same files.
-    assert files["tool"]["content"] == committed
+    assert "more" not in str(files["tool"])
+    assert ".journal" in str(files["tool"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from shopfloor.domain.runs import Request, Run
+from shopfloor.domain.runs import Request
 from shopfloor.errors import NotFound
 from shopfloor.repositories.repository import Repository
 from shopfloor.store.protocol import Row
@@ -100,23 +100,16 @@ class RunRequests(Repository):
         )
         return [_request(row) for row in rows]
 
-    def has_answer(self, run: Run, about: str, answer: str) -> bool:
-        """Return whether a question about `about`, of the run or another run of its crew, got this answer."""
+    def has_answer(self, run: str, about: str, answer: str) -> bool:
+        """Return whether a question of the run about `about` got this answer."""
         row = self._connection.fetch_one(
             """
             SELECT 1 FROM run_request
-            WHERE workspace = :workspace
-              AND run IN (
-                SELECT CAST(:run AS TEXT)
-                UNION ALL
-                SELECT name FROM run WHERE workspace = :workspace AND crew = CAST(:crew AS TEXT)
-              )
-              AND about = :about AND answer = :answer
+            WHERE workspace = :workspace AND run = :run AND about = :about AND answer = :answer
             LIMIT 1
             """,
             workspace=self._workspace,
-            run=run.name,
-            crew=run.crew,
+            run=run,
             about=about,
             answer=answer,
         )

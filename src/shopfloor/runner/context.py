@@ -113,6 +113,8 @@ class RunContext:
     """How many rate limits came in a row."""
     rate_limit_pool: RateLimitPool = field(default_factory=RateLimitPool)
     """The rate limit of the agent's provider. The agents of a crew that are the same share it."""
+    always_allowed: set[str] = field(default_factory=set)
+    """The subjects of permission requests that a person answered with `always`. The agents of a crew share them."""
     wait: Wait | None = None
     """What to wait for before the next state that works."""
     tokens_missed: bool = False

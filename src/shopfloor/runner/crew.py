@@ -29,7 +29,7 @@ from shopfloor.domain.tasks import FINISHED
 from shopfloor.domain.tasks import State as TaskState
 from shopfloor.domain.times import SECOND
 from shopfloor.errors import MergeConflict, ShopfloorError
-from shopfloor.runner import crew_report, prompt, task_work, verification
+from shopfloor.runner import crew_report, permissions, prompt, task_work, verification
 from shopfloor.runner.acp import McpServerRef
 from shopfloor.runner.budgets import Stopwatch
 from shopfloor.runner.context import (
@@ -123,6 +123,8 @@ class CrewDriver:
         """The questions whose answers the crew waits for, and until when."""
         self._rate_limits: defaultdict[tuple[Command | None, str | None], RateLimitPool] = defaultdict(RateLimitPool)
         """The rate limit of each agent and model, which all workers of this kind share."""
+        self._always_allowed: set[str] = set()
+        """What a person answered with `always` for one agent of the crew, and thereby for all of them."""
         self._epic: Epic | None = None
         """The epic, once it is loaded. Its title is part of every prompt, and a board of 100 tasks is long."""
         self._finished_reads = 0
@@ -137,6 +139,9 @@ class CrewDriver:
         """Drive the crew to its end, and return how it ended."""
         if self._status.crew.phase is Phase.APPROVAL:
             self._show_plan_question()
+        for request in (await self._store.load_board()).requests:
+            if request.answer == permissions.ALWAYS and request.about is not None:
+                self._always_allowed.add(request.about)
         helpers = [asyncio.create_task(self._follow()), asyncio.create_task(self._renew_leases())]
         try:
             while self._ending is None:
@@ -425,6 +430,7 @@ class CrewDriver:
                 mcp_server=McpServerRef(f"{url}/mcp", token),
                 view=WorkerView(self._view, worker),
                 rate_limit_pool=self._rate_limits[options.agent, options.model],
+                always_allowed=self._always_allowed,
             )
             self._contexts[worker] = context
             self._notify()

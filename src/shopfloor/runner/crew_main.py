@@ -153,8 +153,8 @@ def _check_options(settings: Settings, options: CrewOptions, *, needs_planner: b
 
 
 def _find_title(spec: str, file: Path | None) -> str:
-    """Return the first heading or line of a specification."""
-    lines = (line.strip().lstrip("#").strip() for line in spec.splitlines())
+    """Return the first heading, item or line of a specification, without its mark."""
+    lines = (line.strip().lstrip("#*-").strip() for line in spec.splitlines())
     title = next((line for line in lines if line), "" if file is None else file.stem)
     return title[:_MAX_TITLE_CHARACTERS]
 

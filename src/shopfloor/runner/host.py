@@ -12,7 +12,7 @@ from shopfloor.errors import ClientError, FileNotFound
 from shopfloor.runner import permissions
 from shopfloor.runner.acp import PermissionRequest
 from shopfloor.runner.context import RunContext, cancel_task
-from shopfloor.runner.permissions import ANSWERS, DENY
+from shopfloor.runner.permissions import ALWAYS, ANSWERS, DENY
 from shopfloor.runner.session_updates import AgentText, Plan, ToolCallUpdate, UsageReport, format_diff, read_update
 
 MAX_FACT_CHARACTERS = 500
@@ -60,7 +60,10 @@ class RunHost:
         question = permissions.format_question(request)
         if context.run.worker is not None:
             question = f"{context.run.worker}, {context.name}: {question}"
-        number, answer = await store.ask_permission(question, ANSWERS, permissions.make_subject(request))
+        subject = permissions.make_subject(request)
+        if subject in context.always_allowed:
+            return ALWAYS
+        number, answer = await store.ask_permission(question, ANSWERS, subject)
         if number is None:
             return answer
         context.view.show("permission_asked", run=context.name, number=number, question=question)
@@ -77,6 +80,8 @@ class RunHost:
         finally:
             await cancel_task(turn_end)
             await cancel_task(waiting)
+        if answer == ALWAYS:
+            context.always_allowed.add(subject)
         context.view.show("permission_answered", run=context.name, number=number, answer=answer)
         return answer
 

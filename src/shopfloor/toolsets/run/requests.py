@@ -27,11 +27,10 @@ def ask_permission(
 ) -> Json:
     """Ask a person for a permission on behalf of the agent. Return the number of the question.
 
-    If a person has answered `always` to a question about the same subject, of this run or of its crew, return that
-    answer without asking.
+    If a person has answered `always` to a question about the same subject, return that answer without asking.
     """
-    run = lock_run(uow, fence)
-    if uow.run_requests.has_answer(run, subject, run_requests.ALWAYS):
+    lock_run(uow, fence)
+    if uow.run_requests.has_answer(uow.actor.name, subject, run_requests.ALWAYS):
         return {"number": None, "answer": run_requests.ALWAYS}
     request = run_requests.ask_person(uow, uow.actor.name, "permission", question, tuple(options), subject)
     return {"number": request.number, "answer": None}
