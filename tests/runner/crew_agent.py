@@ -108,10 +108,18 @@ class TestTurn(Turn):
         return self.good()
 
     def plans_nonsense(self) -> str:
-        """Plan nothing, then tasks that depend on each other in a circle and on tasks that do not exist."""
-        if "Plan the work of a crew" not in self.text or not self._mark_once("nonsense"):
+        """Plan what is rejected, so that there is nothing; then a task that waits for a cancelled one; then cancel it."""
+        if "Plan the work of a crew" not in self.text:
             return self.good()
-        self.tools.call("mcp__task__create", title="", epicId="epic-999", dependsOn=["task-77"])
+        if self._mark_once("nonsense"):
+            self.tools.call("mcp__task__create", title="", epicId="epic-999", dependsOn=["task-77"])
+        elif self._mark_once("stuck plan"):
+            for title, after in (("never", []), ("waits", ["task-1"])):
+                self.tools.call("mcp__task__create", title=title, epicId="epic-1", dependsOn=after)
+            self.tools.call("mcp__task__update_status", taskId="task-1", state="CANCELLED")
+        else:
+            self.tools.call("mcp__task__update_status", taskId="task-2", state="CANCELLED")
+            return self.good()
         return "end_turn"
 
     def blocks_once(self) -> str:
@@ -201,6 +209,12 @@ class TestTurn(Turn):
             answer = self.tools.call(tool, **facts)
             journal("overstep", tool=tool, success=answer["success"])
         return self.good()
+
+    def fixes_what_breaks_together(self) -> str:
+        """Wait until the test lets it go; write fixed.txt when the work fails only with that of others."""
+        if self._is_worker and "after the merge with the work of others" in self.text:
+            (self.folder / "fixed.txt").write_text("yes\n")
+        return self.waits()
 
     def waits(self) -> str:
         """Wait until the test lets it go."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +59,27 @@ def test_a_conflict_between_two_tasks_is_resolved_through_the_queue(project: Cre
     assert any(
         "Resolve the conflicts (between <<<<<<< and >>>>>>>) in: log.txt" in text for text in project.read_prompts()
     )
+
+
+def test_work_that_fails_with_the_work_of_others_is_not_merged(project: CrewProject):
+    epic = project.plan_epic("left: write left.txt 1", "right: write right.txt 2")
+    # Each passes alone.
+    check = (
+        "import sys; from os.path import exists as e; sys.exit(e('left.txt') and e('right.txt') and not e('fixed.txt'))"
+    )
+    verify = ("--verify", f'{sys.executable} -c "{check}"')
+    crew = project.start_crew("fixes_what_breaks_together", "--epic", epic, *verify)
+    wait_until(lambda: len(project.read_prompts()) == 2)
+    project.release_agent()
+    ended = EndedRun(*crew.finish())
+    assert ended.code == 0, ended.out
+    project.check_ledger()
+    [returned] = list_events(ended, "merge_returned")
+    assert returned["why"].startswith("after the merge with the work of others, ")
+    # The commit that failed is in no history of the branch.
+    for commit in project.git("rev-list", "shopfloor-crew/crew/epic").split():
+        files = set(project.git("ls-tree", "--name-only", commit).split())
+        assert not {"left.txt", "right.txt"} <= files or "fixed.txt" in files
 
 
 def test_work_that_fails_its_acceptance_goes_back_to_the_agent_with_the_output(project: CrewProject):
@@ -167,13 +189,21 @@ def test_a_reviewer_requests_changes_before_the_merge(project: CrewProject):
     assert ["exit code 3" in event["failure"] for event in list_events(ended, "agent_failed")] == [True]
 
 
-def test_a_plan_without_tasks_is_sent_back_to_the_planner(project: CrewProject):
+def test_a_plan_without_tasks_or_with_none_that_can_begin_is_sent_back_to_the_planner(project: CrewProject):
     project.write_spec("one: write one.txt 1")
     ended = project.run_crew("plans_nonsense", workers=1)
     assert ended.code == 0, ended.out
-    project.check_ledger()
-    [rejected] = list_events(ended, "not_verified")
-    assert "has no tasks" in rejected["verdict"]
+    assert [event["verdict"] for event in list_events(ended, "not_verified")] == [
+        "epic-1 has no tasks: create them with mcp__task__create and its epicId",
+        "no task can ever begin, because all of them wait for cancelled or blocked ones: task-2",
+    ]
+    tasks, _ = project.load()
+    assert [(task.title, task.state.value) for task in tasks] == [
+        ("never", "CANCELLED"),
+        ("waits", "CANCELLED"),
+        ("one", "COMPLETED"),
+    ]
+    assert project.show_file("one.txt") == "1\n"
 
 
 def test_a_planner_that_never_plans_ends_the_crew(project: CrewProject):

@@ -230,12 +230,14 @@ class PlanWork(_CrewWork):
             fault = f"epic-{board.crew.epic} has no tasks: create them with mcp__task__create and its epicId"
         elif len(tasks) > MAX_PLANNED_TASKS:
             fault = f"the plan has {len(tasks)} tasks; make at most {MAX_PLANNED_TASKS}"
-        elif (stuck := find_stuck_tasks(tasks, board.blockers)) is not None:
+        # Of all tasks: one that waits for a cancelled task would seem to wait for another epic.
+        elif (stuck := find_stuck_tasks(board.tasks, board.blockers)) is not None:
             names = ", ".join(f"task-{task.number}" for task in stuck[:10])
-            fault = f"no task can ever begin: {names} wait for cancelled or blocked tasks"
+            fault = f"no task can ever begin, because all of them wait for cancelled or blocked ones: {names}"
         if fault is not None:
             return await self.reject(context, fault)
-        context.set_ending(Ending(RunState.COMPLETED, 0, f"planned {len(tasks)} tasks"))
+        planned = "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
+        context.set_ending(Ending(RunState.COMPLETED, 0, f"planned {planned}"))
         return State.FINISH
 
 
