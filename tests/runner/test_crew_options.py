@@ -200,7 +200,7 @@ def test_a_task_whose_budget_is_used_up_is_tried_again_with_a_larger_one(project
     assert ended.code == 4, ended.out
     assert "Continue: shopfloor crew resume crew --retry-failed" in list_events(ended, "crew_ended")[0]["reason"]
     hint = "Continue: shopfloor crew resume crew --retry-failed --task-iterations 2"
-    assert f"the budget of 1 iterations is used up. {hint}" in project.show()["report"]
+    assert f"the budget of 1 iteration is used up. {hint}" in project.show()["report"]
     unchanged = project.resume_crew()
     assert unchanged.code == 4, unchanged.out
     resumed = project.resume_crew("--retry-failed", "--task-iterations", "3")

@@ -31,6 +31,12 @@ def test_events_are_sentences_about_a_worker():
     ]
 
 
+@pytest.mark.parametrize(("workers", "text"), [(1, "1 worker"), (3, "3 workers")])
+def test_the_start_counts_the_workers(workers: int, text: str):
+    started = show("crew_started", crew="night", epic="epic-3", branch="b", workers=workers)
+    assert started == [f"night: {text} on epic-3, branch b"]
+
+
 def test_a_plan_lists_its_tasks():
     tasks = [f"task-{number} part" for number in range(1, 11)]
     planned = show("planned", crew="night", epic="epic-3", phase="approval", tasks=tasks)

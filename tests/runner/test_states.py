@@ -134,7 +134,7 @@ async def test_decide_enforces_the_budgets(shopfloor: Shopfloor):
     context = await new_context(shopfloor, iterations=1)
     await pass_iterations(shopfloor, 0)
     assert await states.decide_next(context) is State.FINISH
-    reason = "the budget of 1 iterations is used up. Continue: shopfloor run --resume r --iterations 2"
+    reason = "the budget of 1 iteration is used up. Continue: shopfloor run --resume r --iterations 2"
     assert context.ending == Ending(RunState.STOPPED, 3, reason)
 
 

@@ -11,7 +11,7 @@ import typer
 
 from shopfloor.cli.ids import parse_id
 from shopfloor.cli.options import AsJson, Follow, call_desk, command, create_app, open_shopfloor, poll_changes
-from shopfloor.cli.output import format_duration, format_table, print_result
+from shopfloor.cli.output import format_count, format_duration, format_table, print_result
 from shopfloor.errors import BadSettings
 from shopfloor.runner import crew_main
 from shopfloor.settings import Settings
@@ -295,7 +295,7 @@ def scale_crew(
     """Change the number of workers of a crew."""
     with open_shopfloor(settings) as shopfloor:
         crew = call_desk(shopfloor, "crew_scale", crew=name, workers=workers)
-    print_result(crew, as_json, f"{name} has {workers} workers")
+    print_result(crew, as_json, f"{name} has {format_count(workers, 'worker')}")
 
 
 @command(app, "merge")

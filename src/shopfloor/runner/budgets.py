@@ -107,8 +107,12 @@ class ExhaustedBudget:
 def find_exhausted(run: Run, options: RunOptions, begun: int, usage: Usage, seconds: float) -> ExhaustedBudget | None:
     """Return the budget that is exhausted before the next iteration, or None."""
     if begun >= options.iterations:
-        return ExhaustedBudget(f"the budget of {options.iterations} iterations is used up", f"--iterations {begun * 2}")
+        return ExhaustedBudget(_describe_iterations(options.iterations), f"--iterations {begun * 2}")
     return find_exhausted_within(run, options, usage, seconds)
+
+
+def _describe_iterations(budget: int) -> str:
+    return f"the budget of {'1 iteration' if budget == 1 else f'{budget} iterations'} is used up"
 
 
 def find_exhausted_within(run: Run, options: RunOptions, usage: Usage, seconds: float) -> ExhaustedBudget | None:
@@ -140,9 +144,7 @@ def find_exhausted_total(
     if time is not None and used.seconds >= time:
         return ExhaustedBudget(f"the budget of {time:g} s is used up", f"--{prefix}time {time * 2:g}s")
     if iterations is not None and used.iterations >= iterations:
-        return ExhaustedBudget(
-            f"the budget of {iterations} iterations is used up", f"--{prefix}iterations {iterations * 2}"
-        )
+        return ExhaustedBudget(_describe_iterations(iterations), f"--{prefix}iterations {iterations * 2}")
     if tokens is not None and used.tokens >= tokens:
         reason = f"the budget of {tokens} tokens is used up ({used.tokens})"
         return ExhaustedBudget(reason, f"--{prefix}tokens {used.tokens * 2}")

@@ -326,9 +326,10 @@ class CrewDriver:
             hint = f"Continue: shopfloor crew resume {self.name} --retry-failed"
             reason = f"{done} of {len(board.tasks)} tasks are merged; failed: {', '.join(failed)}. {hint}"
             return Ending(RunState.FAILED, NO_PROGRESS, reason)
+        tasks = "1 task is" if done == 1 else f"{done} tasks are"
         if self._options.verify:
-            return Ending(RunState.COMPLETED, 0, f"{done} tasks are verified and merged into {board.crew.branch}")
-        reason = f"{done} tasks are merged into {board.crew.branch}; no --verify command was set"
+            return Ending(RunState.COMPLETED, 0, f"{tasks} verified and merged into {board.crew.branch}")
+        reason = f"{tasks} merged into {board.crew.branch}; no --verify command was set"
         return Ending(RunState.COMPLETED, 0, reason)
 
     # Budgets and leases

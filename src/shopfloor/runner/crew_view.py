@@ -45,7 +45,8 @@ class CrewView:
 
 
 def _format_start(facts: Facts) -> str:
-    return f"{facts['workers']} workers on {facts['epic']}, branch {facts['branch']}"
+    workers = "1 worker" if facts["workers"] == 1 else f"{facts['workers']} workers"
+    return f"{workers} on {facts['epic']}, branch {facts['branch']}"
 
 
 def _format_plan(facts: Facts) -> str:
