@@ -5,11 +5,13 @@ Python holds the interpreter's lock while a pattern is searched, so one such tex
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
 import pytest
 
+from shopfloor.domain import globs
 from shopfloor.domain.runs import find_proposed_command
 from shopfloor.domain.tokenizer import expand_identifiers, extract_terms
 from shopfloor.gateways.files import Files
@@ -92,3 +94,13 @@ def test_hostile_manifest_is_read_in_time(tmp_path, file, start, part, language)
     resolver = ImportResolver(Files(tmp_path))
     imports = [Import(f"some/{number}") for number in range(20)] + [Import("a::" * 200_000)]
     assert measure_cpu(lambda: resolver.resolve(f"main.{language}", language, imports)) < MAX_CPU_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("glob", "path"),
+    [("*a" * 12 + "b", "a" * 200), ("**/*/**/*/**/*/**/*b", "a/" * 1_500 + "c"), ("?*" * 2_000 + "b", "a" * 250)],
+    ids=["stars in a name", "folders between folders", "many stars"],
+)
+def test_hostile_glob_is_compared_in_time(glob, path):
+    pattern = globs.to_regex(globs.check(glob), backtracks=True)
+    assert measure_cpu(lambda: re.search(pattern, path)) < MAX_CPU_SECONDS

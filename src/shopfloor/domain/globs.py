@@ -11,8 +11,9 @@ from itertools import islice
 from shopfloor.errors import InvalidInput
 
 MAX_EXPANSIONS = 64
+MAX_BRACES = 32
 MAX_DOUBLE_STARS = 4
-"""Maximum number of `**` in a glob that becomes a regular expression: each multiplies the time of Python's `re`."""
+"""Maximum number of `**` in a glob that becomes a regular expression."""
 
 _SET = re.compile(r"\[(!?)([^\]]+)\]")
 
@@ -23,14 +24,22 @@ def check(glob: str, field: str = "filePattern") -> str:
         raise InvalidInput(f"'{field}' must be one line", field=field, rule="glob")
     if glob.count("{") != glob.count("}") or glob.count("[") != glob.count("]"):
         raise InvalidInput(f"'{field}' has a bracket that is not closed", field=field, rule="glob")
+    # Each pair is expanded by a call inside another one.
+    if glob.count("{") > MAX_BRACES:
+        raise InvalidInput(f"'{field}' has more than {MAX_BRACES} braces", field=field, rule="glob")
     if ".." in glob.split("/"):
         raise InvalidInput(f"'{field}' must not contain '..'", field=field, rule="glob")
     return glob
 
 
 @lru_cache(maxsize=256)
-def to_regex(glob: str) -> str:
-    """Return a regular expression for `re` and PostgreSQL that matches what the glob matches, a leading `!` aside."""
+def to_regex(glob: str, *, backtracks: bool) -> str:
+    """Return a regular expression that matches what the glob matches, a leading `!` aside.
+
+    `backtracks` is true for Python's `re`, which would try every way in which the stars can share a path: of a long name
+    and a dozen stars, for hours. The first match of what is between two stars is always good enough, and an atomic group
+    keeps to it. PostgreSQL has no such groups and needs none.
+    """
     if glob.count("**") > MAX_DOUBLE_STARS:
         raise InvalidInput(f"A pattern may have at most {MAX_DOUBLE_STARS} '**'", field="path", rule="glob")
     choices = []
@@ -38,27 +47,65 @@ def to_regex(glob: str) -> str:
         parts = one.strip("/").split("/")
         if len(parts) == 1 and not one.startswith("/"):
             parts = ["**", *parts]
-        # `**` at the end is everything below; in the middle it is any number of folders.
-        below = parts[-1] == "**"
-        text = "".join(r"(?:[^/]+/)*" if part == "**" else f"{_part_to_regex(part)}/" for part in parts)
-        text = text.removesuffix("(?:[^/]+/)*") if below else text
-        # A pattern that names a folder means everything below it.
-        choices.append(f"{text}.+" if below else f"{text.removesuffix('/')}(?:/.+)?")
+        # Runs of parts between `**`, which is any number of folders.
+        runs = [""]
+        for part in parts:
+            if part == "**":
+                runs.append("")
+            else:
+                runs[-1] += f"{_part_to_regex(part, backtracks)}/"
+        text = _join_runs([runs[0], *filter(None, runs[1:-1]), *runs[1:][-1:]], backtracks)
+        # `**` at the end is everything below, and so is a pattern that names a folder.
+        choices.append(f"{text}.+" if parts[-1] == "**" else f"{text.removesuffix('/')}(?:/.+)?")
     return f"^(?:{'|'.join(choices)})$"
 
 
-def _part_to_regex(part: str) -> str:
-    text, at = "", 0
+def _join_runs(runs: list[str], backtracks: bool) -> str:
+    """Join runs of folders that may have any folders between them; an empty last one is everything below."""
+    first, *rest = runs
+    text = first
+    for at, run in enumerate(rest, 1):
+        if at < len(rest):
+            text += f"(?>(?:[^/]+/)*?{run})" if backtracks else f"(?:[^/]+/)*{run}"
+        elif run:
+            text += f"(?:[^/]+/)*{run}"
+    return text
+
+
+def _part_to_regex(part: str, backtracks: bool) -> str:
+    texts, at = [""], 0
     while at < len(part):
         found = _SET.match(part, at)
         if found is not None:
-            members = found[2].replace("\\", r"\\")
-            text += f"[{'^/' if found[1] else ''}{members}]"
+            texts[-1] += _set_to_regex(found[2], negated=bool(found[1]))
             at = found.end()
             continue
-        text += {"*": "[^/]*", "?": "[^/]"}.get(part[at]) or re.escape(part[at])
+        if part[at] == "*":
+            texts.append("")
+        else:
+            texts[-1] += "[^/]" if part[at] == "?" else re.escape(part[at])
         at += 1
-    return text
+    first, *rest = texts
+    if not rest:
+        return first
+    *middle, last = rest
+    between = (f"(?>[^/]*?{text})" if backtracks else f"[^/]*{text}" for text in middle if text)
+    return f"{first}{''.join(between)}[^/]*{last}"
+
+
+def _set_to_regex(members: str, *, negated: bool) -> str:
+    text, at = "", 0
+    while at < len(members):
+        first = last = members[at]
+        if members[at + 1 : at + 2] == "-" and at + 2 < len(members):
+            last, at = members[at + 2], at + 2
+        at += 1
+        # A range the wrong way round has no members. As a regular expression it would be an error.
+        if first <= last:
+            text += re.escape(first) if first == last else f"{re.escape(first)}-{re.escape(last)}"
+    if negated:
+        return f"[^/{text}]"
+    return f"(?!/)[{text}]" if text else "(?!.)."
 
 
 def matches(glob: str, path: str) -> bool:

@@ -247,8 +247,9 @@ class Chunks:
             params["module"] = scope.module
         if scope.path is not None:
             where += " AND c.source = 'code' AND NOT " if scope.path.startswith("!") else " AND c.source = 'code' AND "
-            where += "(c.ref ~ :path)" if self._connection.engine == "postgres" else "(c.ref REGEXP :path)"
-            params["path"] = globs.to_regex(scope.path)
+            is_sqlite = self._connection.engine == "sqlite"
+            where += "(c.ref REGEXP :path)" if is_sqlite else "(c.ref ~ :path)"
+            params["path"] = globs.to_regex(scope.path, backtracks=is_sqlite)
         if scope.language is not None:
             where += """ AND c.source = 'code' AND EXISTS (
                 SELECT 1 FROM indexed_file f
