@@ -33,7 +33,9 @@ _PREFLIGHT_HEADERS = {
     "Mcp-Protocol-Version, Mcp-Session-Id",
     "Access-Control-Max-Age": "600",
 }
-_PROXY_HEADERS = frozenset({"forwarded", "via", "x-real-ip"})
+_PROXY_HEADERS = frozenset(
+    {"forwarded", "via", "x-real-ip", "x-client-ip", "cf-connecting-ip", "true-client-ip", "cdn-loop"}
+)
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 
 
@@ -46,7 +48,8 @@ class Gate:
         if settings.public_url:
             hosts.add(_host_name(settings.public_url.partition("://")[2].lower()))
         own = {_host_name(settings.host)} if settings.loopback else {settings.host.lower()} | _own_host_names()
-        self._hosts = frozenset(hosts | own)
+        # Empty is what a malformed Host header becomes, and `::1`, which has no brackets as a setting.
+        self._hosts = frozenset(hosts | own) - {""}
         self._origins = frozenset(origin.rstrip("/").lower() for origin in settings.allowed_origins)
         self._is_form = is_form
 
