@@ -55,7 +55,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "connect": {"errors"},
     # Files of other trackers. What is read goes to the tools through the command line.
     "interchange": {"errors"},
-    "cli": {"serving", "runner", "connect", "interchange", "toolkit", "settings", "errors", "domain.principals"},
+    "cli": {
+        "serving",
+        "runner",
+        "connect",
+        "interchange",
+        "toolkit",
+        "settings",
+        "errors",
+        "domain.principals",
+        "domain.text",
+    },
     "__init__": {"serving", "settings"},
     "__main__": {"cli"},
 }

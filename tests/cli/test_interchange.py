@@ -96,6 +96,13 @@ def test_markdown_export_is_a_document_with_checklists(project: Path, run: Run) 
     assert "\n## Tasks without an epic\n\n- [ ] Later\n" in out
 
 
+def test_export_to_a_terminal_has_no_control_characters(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("task", "add", "Red \x1b[31m")
+    assert "Red \x1b[31m" in run("export", "markdown")[1]
+    monkeypatch.setattr("shopfloor.cli.exports.is_terminal", lambda: True)
+    assert "Red �[31m" in run("export", "markdown")[1]
+
+
 def test_export_creates_no_data_folder_and_explains_a_bad_path(project: Path, run: Run) -> None:
     assert run("export", "beads") == (0, "", "")
     assert not (project / ".shopfloor").exists()

@@ -8,7 +8,23 @@ import pytest
 from shopfloor.domain import globs
 from shopfloor.errors import InvalidInput
 
-PARTS = ["**", "*", "a", "*a", "a*b", "*a*b*", "?", "a?", "*.a", "[ab]*", "[!a]*", "{a,b}", "{a*,*b}/b", "[+-9]b", "[a-]*"]
+PARTS = [
+    "**",
+    "*",
+    "a",
+    "*a",
+    "a*b",
+    "*a*b*",
+    "?",
+    "a?",
+    "*.a",
+    "[ab]*",
+    "[!a]*",
+    "{a,b}",
+    "{a*,*b}/b",
+    "[+-9]b",
+    "[a-]*",
+]
 
 
 def find(glob: str, path: str, *, backtracks: bool) -> bool:

@@ -12,6 +12,7 @@ from shopfloor.cli.hints import suggest_tools
 from shopfloor.cli.options import AsJson, command, create_app, open_shopfloor
 from shopfloor.cli.output import format_table, format_words, is_terminal, print_result, read_data
 from shopfloor.cli.tools_markdown import render_tools
+from shopfloor.domain.text import format_json
 from shopfloor.errors import InvalidInput, ToolNotFound
 from shopfloor.settings import Settings
 
@@ -50,7 +51,7 @@ def call_tool(
             raise answer.error
         print("\n".join(format_words(read_data(answer.body))))
         return
-    text = answer.body if isinstance(answer.body, str) else json.dumps(answer.body, indent=1, ensure_ascii=False)
+    text = answer.body if isinstance(answer.body, str) else format_json(answer.body, indent=1)
     print_result(answer.body, as_json, text)
     if isinstance(answer.error, ToolNotFound):
         print(f"  {hint or f'List the tools: shopfloor tools {toolset}'}", file=sys.stderr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +15,7 @@ from shopfloor.cli.output import format_count, format_table, print_result, to_pr
 from shopfloor.connect import config_files, connections
 from shopfloor.connect.clients import CLIENTS, format_commands
 from shopfloor.connect.connections import Choice, Connection, Server
+from shopfloor.domain.text import format_json
 from shopfloor.errors import InvalidInput, Unavailable
 from shopfloor.settings import Settings
 
@@ -109,7 +109,7 @@ def show_unread(
     lines += [_format_mail(mail) for mail in inbox["mails"]]
     text = "\n".join(lines)
     output = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
-    print(json.dumps(output, ensure_ascii=False) if event else text)
+    print(format_json(output) if event else text)
 
 
 def _format_mail(mail: dict[str, Any]) -> str:

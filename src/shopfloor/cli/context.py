@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ import typer
 from shopfloor.cli.options import AsJson, call_desk, command, create_app, open_shopfloor
 from shopfloor.cli.output import format_count, paint, print_result, to_printable, to_printable_lines
 from shopfloor.cli.progress import show_progress
+from shopfloor.domain.text import format_json
 from shopfloor.settings import Settings
 
 # More lines than a file of 1 MiB can have.
@@ -139,7 +139,7 @@ def show_model(settings: Settings, as_json: AsJson = False) -> None:
 
 def _print(answer: Any, as_json: bool, readable: Any) -> None:
     if as_json:
-        print(json.dumps(answer.body, ensure_ascii=False))
+        print(format_json(answer.body))
     elif answer.error is None:
         print(readable(answer.body))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import time
@@ -36,6 +35,7 @@ from shopfloor.cli.output import (
     to_printable,
     to_printable_lines,
 )
+from shopfloor.domain.text import format_json
 from shopfloor.errors import InvalidInput
 from shopfloor.settings import Settings
 
@@ -117,7 +117,7 @@ def show_log(
         calls = call_desk(shopfloor, "log_search", **sought)["calls"][::-1]
         if as_json:
             for call in calls:
-                print(json.dumps(call, ensure_ascii=False), flush=True)
+                print(format_json(call), flush=True)
         elif calls:
             print(_format_entries(calls), flush=True)
         elif not follow:
@@ -206,7 +206,7 @@ def _format_entries(calls: list[dict[str, Any]]) -> str:
 def _print_new_entry(call: dict[str, Any], as_json: bool) -> None:
     """Print a call that was just made, in one line that fits the terminal."""
     if as_json:
-        print(json.dumps(call, ensure_ascii=False), flush=True)
+        print(format_json(call), flush=True)
         return
     clock = datetime.fromisoformat(call["at"]).astimezone().strftime("%H:%M:%S")
     who, tool = call["agent"].partition(":")[2], call["tool"].removeprefix("mcp__")
@@ -278,8 +278,8 @@ def _format_call(call: dict[str, Any]) -> str:
              f"by {call['agent']}" + (f" (called by {call['by']})" if call["by"] != call["agent"] else ""),
              f"started {call['startedAt']} ({format_age(call['startedAt'])}), took {call['ms']} ms, {retries}", ""]  # fmt: skip
     for name in ("input", "answer"):
-        lines += [f"{name}:", to_printable_lines(json.dumps(call[name], indent=2, ensure_ascii=False)), ""]
+        lines += [f"{name}:", format_json(call[name], indent=2), ""]
     if call["stack"]:
         lines += ["stack:", to_printable_lines(call["stack"]), ""]
-    lines += [f"event: {event['name']} {json.dumps(event['data'], ensure_ascii=False)}" for event in call["events"]]
+    lines += [f"event: {event['name']} {format_json(event['data'])}" for event in call["events"]]
     return "\n".join(lines)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from shopfloor.cli.options import AsJson, call_desk, command, create_app, list_desk, open_shopfloor
-from shopfloor.cli.output import format_bytes, format_count, print_result
+from shopfloor.cli.output import format_bytes, format_count, is_terminal, print_result, to_printable_lines
 from shopfloor.errors import InvalidInput
 from shopfloor.interchange.beads import write_beads
 from shopfloor.interchange.markdown import write_markdown
@@ -54,7 +54,8 @@ def _export(settings: Settings, output: Path | None, render: Callable[[Any, Any]
         epics = sorted(list_desk(shopfloor, "epic_export", "epics"), key=lambda epic: int(epic["number"]))
         lines = render(epics, list_desk(shopfloor, "task_export", "tasks"))
         if output is None:
-            sys.stdout.writelines(f"{line}\n" for line in lines)
+            shown = map(to_printable_lines, lines) if is_terminal() else lines
+            sys.stdout.writelines(f"{line}\n" for line in shown)
             return
         text = "".join(f"{line}\n" for line in lines)
     try:

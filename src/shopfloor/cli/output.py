@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -11,6 +10,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
+
+from shopfloor.domain.text import format_json
 
 # A wide column gives up space down to this width before an optional column is left out, and only then more.
 READABLE_WIDTH = 16
@@ -39,7 +40,7 @@ _STATE_COLUMNS = ("state", "outcome", "kind", "wants")
 def print_result(value: Any, as_json: bool, text: str) -> None:
     """Print a value as one line of JSON, or as text for people."""
     # Flushed: a command that follows changes would otherwise print to a pipe once 8 KiB are full.
-    print(json.dumps(value, ensure_ascii=False) if as_json else text, flush=True)
+    print(format_json(value) if as_json else text, flush=True)
 
 
 def is_terminal() -> bool:

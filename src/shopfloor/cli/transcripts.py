@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import typer
 
 from shopfloor.cli.options import call_desk
 from shopfloor.cli.output import paint, print_result, shorten, to_printable, to_printable_lines
+from shopfloor.domain.text import format_json
 from shopfloor.serving import Shopfloor
 
 WAIT_SECONDS = 5
@@ -39,7 +39,7 @@ def follow_transcript(shopfloor: Shopfloor, name: str, *, limit: int, full: bool
             earlier = shown.get(entry["number"])
             shown[entry["number"]] = entry
             if as_json or earlier is None or entry["kind"] not in ("message", "thought"):
-                typer.echo(json.dumps(entry, ensure_ascii=False) if as_json else _format_entry(entry, full))
+                typer.echo(format_json(entry) if as_json else _format_entry(entry, full))
             elif entry["body"] != earlier["body"]:
                 known = earlier["body"] if entry["body"].startswith(earlier["body"]) else ""
                 typer.echo(to_printable_lines(entry["body"][len(known) :]))

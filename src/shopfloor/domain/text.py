@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
+from typing import Any
 
 LINE_BREAKS = ("\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 
@@ -21,6 +23,15 @@ def to_one_line(text: str) -> str:
     if not has_visible_character(text):
         return ""
     return " ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def format_json(value: Any, indent: int | None = None) -> str:
+    """Format a value as JSON that may be printed: what could control a terminal or turn its text around is escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    if text.isprintable():
+        return text
+    # JSON itself escapes the control characters of ASCII alone. Terminals take U+009B for the start of a command too.
+    return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 
 def format_tool_name(name: str) -> str:

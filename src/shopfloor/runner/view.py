@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import termios
@@ -12,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Protocol, TextIO
+
+from shopfloor.domain.text import format_json
 
 _LIVE_ONLY = frozenset({"progress", "said", "plan"})
 
@@ -35,7 +36,7 @@ class JsonLines:
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         # A reader that has gone away must not end the run.
         with contextlib.suppress(BrokenPipeError, ValueError):
-            print(json.dumps({"at": at, "event": event, **facts}, ensure_ascii=False), file=self._stream, flush=True)
+            print(format_json({"at": at, "event": event, **facts}), file=self._stream, flush=True)
 
 
 def format_until(until: str) -> str:
