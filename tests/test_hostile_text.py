@@ -19,6 +19,7 @@ from shopfloor.gateways.import_parser import Import
 from shopfloor.gateways.import_resolver import ImportResolver
 from shopfloor.search.overview import chunk_project_file
 from shopfloor.transports.bodies import find_problem
+from shopfloor.web.text import MAX_MARKDOWN_CHARACTERS, render_markdown
 
 LENGTH = 500_000
 MAX_CPU_SECONDS = 5.0
@@ -104,3 +105,8 @@ def test_hostile_manifest_is_read_in_time(tmp_path, file, start, part, language)
 def test_hostile_glob_is_compared_in_time(glob, path):
     pattern = globs.to_regex(globs.check(glob), backtracks=True)
     assert measure_cpu(lambda: re.search(pattern, path)) < MAX_CPU_SECONDS
+
+
+@pytest.mark.parametrize("part", ["a.b/", ".", "a.", "[", "`a", "> "])
+def test_hostile_mail_is_shown_in_time(part):
+    assert measure_cpu(lambda: render_markdown(part * (MAX_MARKDOWN_CHARACTERS // len(part)))) < MAX_CPU_SECONDS

@@ -26,7 +26,8 @@ _HIDDEN = re.compile(
 # Tasks, epics and mail by their ids, and files of the project by their paths.
 _REFERENCE = re.compile(
     r"(?<![\w/-])(?:(?P<kind>task|epic|mail)-(?P<number>[1-9][0-9]{0,17})(?![\w-])"
-    r"|(?P<path>(?:[\w.-]+/)+[\w.-]*\w\.[a-z][a-z0-9]{0,4})(?![\w/]))"
+    # A path begins where no other part of one is: a search from each dot to the end would take the square of its length.
+    r"|(?<!\.)(?P<path>(?:[\w.-]+/)+[\w.-]*\w\.[a-z][a-z0-9]{0,4})(?![\w/]))"
 )
 _PAGES = {"task": "/tasks/{0}", "epic": "/boards/epic/{0}", "mail": "/inbox/mail-{0}"}
 _TABLE_HEAD = re.compile(r"<thead>.*?</thead>", re.DOTALL)
