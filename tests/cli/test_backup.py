@@ -7,6 +7,7 @@ import json
 import pytest
 
 from shopfloor.app import build
+from shopfloor.domain.principals import OPERATOR
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.store import open_store
@@ -147,3 +148,8 @@ def test_log_verify_names_what_was_changed(run, run_json, project):
         shopfloor.engine.database.store.write(lambda conn: conn.execute("UPDATE decision SET actor = 'x' WHERE id = 2"))
     code, out, _ = run("log", "verify")
     assert (code, out.splitlines()[0]) == (1, "log-2 was changed after seal 1")
+    with Shopfloor(Settings(project=project)) as shopfloor:
+        sealed = shopfloor.engine.database.read(lambda uow: uow.seals.find_last(), OPERATOR)
+        shopfloor.engine.database.write(lambda uow: uow.seals.purge(sealed, uow.now), OPERATOR)
+    code, out, _ = run("log", "verify")
+    assert (code, out.splitlines()[1]) == (0, "3 older rows were deleted by retention")

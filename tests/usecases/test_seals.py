@@ -57,6 +57,11 @@ def test_untouched_log_verifies(sealed):
         ("UPDATE log_seal SET leaves = previous WHERE number = 2", "seal 2 was changed"),
         ("UPDATE log_seal SET digest = previous WHERE number = 2", "seal 2 was changed"),
         ("DELETE FROM log_seal WHERE number = 2", "seals 2 to 2 are missing"),
+        ("UPDATE decision SET id = 0 WHERE id = 12", "log-0 was added after seal 1"),
+        (
+            "UPDATE decision SET id = -9223372036854775808 WHERE id = 12",
+            "log--9223372036854775808 was added after seal 1",
+        ),
     ],
 )
 def test_changed_or_removed_row_is_named(sealed, sql, problem):
@@ -66,10 +71,20 @@ def test_changed_or_removed_row_is_named(sealed, sql, problem):
     assert problem in found["problems"]
 
 
+def test_rows_that_are_said_to_be_expired_while_older_ones_are_kept_are_named(sealed):
+    sealed.execute("DELETE FROM decision WHERE id > 10 AND id <= 20")
+    sealed.execute("UPDATE log_seal SET purged_at = created_at, leaves = :nothing WHERE number = 2", nothing=b"")
+    assert verify(sealed)["problems"] == ["the rows of seal 2 were removed, but not by retention"]
+
+
 def test_row_that_was_removed_and_one_that_was_added_in_its_place_are_named(sealed):
     sealed.execute("UPDATE decision SET id = -5 WHERE id = 12")
     sealed.execute("UPDATE decision SET id = 12 WHERE id = 13")
-    assert verify(sealed)["problems"] == ["log-12 was changed after seal 2", "log-13 was removed after seal 2"]
+    assert verify(sealed)["problems"] == [
+        "log--5 was added after seal 1",
+        "log-12 was changed after seal 2",
+        "log-13 was removed after seal 2",
+    ]
     sealed.execute("UPDATE decision SET id = 13, kind = 'manual' WHERE id = -5")
     assert "log-13 was changed after seal 2" in verify(sealed)["problems"]
 

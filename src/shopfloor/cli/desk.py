@@ -267,6 +267,8 @@ def _verify_log(shopfloor: Shopfloor, anchor: str | None, as_json: bool) -> None
     found = call_desk(shopfloor, "log_verify", anchor=anchor)
     done = f"{format_count(found['rows'], 'row')} in {format_count(found['seals'], 'seal')} match their digests"
     lines = found["problems"] or [done]
+    if found["purgedRows"]:
+        lines = [*lines, f"{format_count(found['purgedRows'], 'older row')} were deleted by retention"]
     print_result(found, as_json, "\n".join([*lines, f"Last seal: {found['lastSeal'] or 'none yet'}"]))
     if not found["ok"]:
         raise typer.Exit(1)

@@ -92,17 +92,17 @@ class Seals(Repository):
         )
         return added == 1
 
-    def list_rows(self, after: int, until: int, limit: int) -> list[Row]:
-        """Return rows of the log as they are sealed, with ids above `after` and up to `until`."""
+    def list_rows(self, first: int, last: int, limit: int) -> list[Row]:
+        """Return rows of the log as they are sealed, with ids from `first` to `last`."""
         return self._connection.fetch_all(
             f"""
             SELECT {SEALED_COLUMNS} FROM decision
-            WHERE workspace = :workspace AND id > :after AND id <= :until
+            WHERE workspace = :workspace AND id >= :first AND id <= :last
             ORDER BY id LIMIT :limit
             """,
             workspace=self._workspace,
-            after=after,
-            until=until,
+            first=first,
+            last=last,
             limit=limit,
         )
 

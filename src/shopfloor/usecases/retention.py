@@ -51,7 +51,7 @@ def purge_log(database: Database, archive: Archive, rules: RetentionRules) -> in
         is_beyond = 0 < rules.log_rows < uow.seals.count_kept_rows() - seal.row_count
         if not is_old and not is_beyond:
             return None
-        return seal, uow.seals.list_rows(seal.first_id - 1, seal.last_id, seal.row_count)
+        return seal, uow.seals.list_rows(seal.first_id, seal.last_id, seal.row_count)
 
     expired = database.read(find_expired, SERVER)
     if expired is None:

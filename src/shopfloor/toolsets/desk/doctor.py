@@ -97,7 +97,7 @@ def _check_seals(uow: UnitOfWork) -> Finding:
     last = uow.seals.find_last()
     if last is None:
         return Finding("seals", "ok", "none yet; a server seals the log after two minutes")
-    unsealed = uow.seals.list_rows(last.last_id, uow.seals.newest_row_id(), 1)
+    unsealed = uow.seals.list_rows(last.last_id + 1, uow.seals.newest_row_id(), 1)
     if unsealed and unsealed[0][-1] < uow.now - MAX_SEAL_DELAY:
         since = format_iso(unsealed[0][-1])
         return Finding(
