@@ -41,7 +41,7 @@ ALLOWED = {
 }
 NOT_SENT_ON = {
     "sqlite": {"_ranked_by_words", "_add_words", "read_clock"},
-    "postgres": {"has_statistics", "_best_by_words", "_all_by_words", "replace_chunks", "_add_words"},
+    "postgres": {"has_statistics", "_best_by_words", "_score_words", "_all_by_words", "replace_chunks", "_add_words"},
 }
 """Functions with a statement for the other engine."""
 

@@ -20,6 +20,7 @@ from shopfloor.domain.chunks import OVERVIEW
 from shopfloor.domain.index import Scope, SearchDocument, index_document
 from shopfloor.domain.principals import Kind, Principal
 from shopfloor.errors import EmbeddingFailed
+from shopfloor.repositories import chunks
 from shopfloor.search import candidates, embedding_index
 from shopfloor.search import index as search_index
 from shopfloor.search.file_index import FileIndex
@@ -191,6 +192,39 @@ def test_chunks_of_other_owners_do_not_crowd_out_results(both: Shopfloor):
         lambda uow: uow.chunks.by_words(["pelican"], Scope(), 10), _make_principal("agent:a")
     )
     assert [hit.ref for hit, _ in found.hits] == ["60"]
+
+
+def test_texts_with_two_common_words_are_found_without_scoring_every_text(
+    shopfloor: Shopfloor, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(chunks, "MAX_SCORED_ROWS", 20)
+    texts = [
+        *(f"text number {number}" for number in range(200)),
+        *(f"heron number {number}" for number in range(30)),
+        *(f"egret number {number}" for number in range(40)),
+        *(f"stork number {number}" for number in range(50)),
+        "a heron beside an egret",
+        "an egret beside a stork",
+        "one bittern",
+        "a bittern beside a stork",
+    ]
+    mails = [_make_mail(str(number), text, "agent:a") for number, text in enumerate(texts, 1)]
+    write_as_operator(
+        shopfloor,
+        lambda uow: uow.index.replace_chunks("", "mail", {each.ref: [index_document(each)] for each in mails}),
+    )
+
+    def find(*terms: str, reader: str = "agent:a") -> list[str]:
+        def search(uow: Any) -> list[str]:
+            return [hit.name for hit, _ in uow.chunks.by_words(terms, Scope(), 100).hits]
+
+        return shopfloor.engine.database.read(search, _make_principal(reader))
+
+    assert find("heron", "egret", "stork") == ["a heron beside an egret", "an egret beside a stork"]
+    assert find("stork", "bittern") == ["a bittern beside a stork", "one bittern"]
+    assert len(find("heron", "stork")) == 83, "no text has both, so each one is found"
+    assert len(find("heron")) == 31
+    assert find("heron", "egret", reader="agent:b") == []
 
 
 def _make_mail(ref: str, text: str, owner: str) -> SearchDocument:
