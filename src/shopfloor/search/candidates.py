@@ -15,7 +15,7 @@ from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.search.embedding_index import QueryEmbedding
 from shopfloor.search.outdated import Outdated, find_outdated
 from shopfloor.search.ranking import SYMBOL_SEPARATORS, Candidates, Signals
-from shopfloor.search.vectors import unpack_vector
+from shopfloor.search.vectors import unpack_vectors
 
 CHUNKS_BY_WORDS = 100
 """Chunks and documents that are found by words."""
@@ -95,7 +95,9 @@ def find_nearest(uow: UnitOfWork, scope: Scope, query: QueryEmbedding) -> list[t
         # nearest ones bring them into their exact order.
         if query.vectors.uses_signs:
             exact = _load_cosines(uow, [digest for digest, _ in nearest], query)
-            nearest = sorted(exact.items(), key=lambda each: -each[1])
+            # Some more than are needed, for those that are not found any more: to load all of them takes as long as to
+            # compare them.
+            nearest = sorted(exact.items(), key=lambda each: -each[1])[: count * 5 // 4]
         cosines = dict(nearest)
         hits = sorted(uow.chunks.by_digest(list(cosines), scope), key=lambda hit: (-cosines[hit.digest], hit.id))
         if len(hits) >= NEAREST_EMBEDDINGS or len(nearest) < count or count >= MAX_NEAREST:
@@ -126,4 +128,6 @@ def find_further_overviews(
 
 def _load_cosines(uow: UnitOfWork, digests: Sequence[bytes], query: QueryEmbedding) -> dict[bytes, float]:
     stored = uow.embeddings.get_many(query.model, digests)
-    return {digest: float(unpack_vector(stored[digest]) @ query.vector) for digest in digests if digest in stored}
+    known = [digest for digest in digests if digest in stored]
+    cosines = (unpack_vectors([stored[digest] for digest in known]) * query.vector).sum(axis=1) if known else []
+    return dict(zip(known, map(float, cosines), strict=True))

@@ -135,6 +135,13 @@ def unpack_vector(value: bytes) -> Floats:
     return np.frombuffer(value, dtype=np.float16).astype(np.float32)
 
 
+def unpack_vectors(values: Sequence[bytes]) -> Floats:
+    """Return stored vectors of one model as rows. To unpack each alone takes ten times as long."""
+    import numpy as np  # noqa: PLC0415
+
+    return np.frombuffer(b"".join(values), dtype=np.float16).reshape(len(values), -1).astype(np.float32)
+
+
 def count_dimensions(value: bytes) -> int:
     """Count the dimensions of a stored vector."""
     return len(value) // 2
