@@ -97,15 +97,10 @@ class _Check:
         elif seal.previous != (FIRST_DIGEST if before is None else before.digest) or not seal.is_intact:
             yield f"seal {seal.number} was changed"
         if seal.number == self._anchor[0] and seal.digest.hex() != self._anchor[1]:
-<<<<<<< HEAD
             yield f"seal {seal.number} differs from the one that was kept elsewhere"
-        rows = uow.seals.list_rows(0 if before is None else before.last_id, seal.last_id, 2 * MAX_SEALED_ROWS)
-=======
-            yield f"seal {seal.number} is not the one that was kept elsewhere"
         # The first id that a store gives is 1, but a row with any other can be added by hand.
         first_id = LOWEST_ID if before is None else before.last_id + 1
         rows = uow.seals.list_rows(first_id, seal.last_id, 2 * MAX_SEALED_ROWS)
->>>>>>> dd5d36c (log verify: Name rows with ids below 1, and rows removed as if they had expired)
         if seal.purged_at is None:
             self.rows += seal.row_count
             self._has_kept = True
