@@ -150,6 +150,7 @@ def test_log_verify_names_what_was_changed(run, run_json, project):
     assert (code, out.splitlines()[0]) == (1, "log-2 was changed after seal 1")
     with Shopfloor(Settings(project=project)) as shopfloor:
         sealed = shopfloor.engine.database.read(lambda uow: uow.seals.find_last(), OPERATOR)
+        assert sealed is not None
         shopfloor.engine.database.write(lambda uow: uow.seals.purge(sealed, uow.now), OPERATOR)
     code, out, _ = run("log", "verify")
     assert (code, out.splitlines()[1]) == (0, "3 older rows were deleted by retention")

@@ -63,7 +63,7 @@ def build_app(engine: Engine) -> ASGIApp:
             return await desk.render_not_found(request)
         return await service.not_found(request, error)
 
-    async def failed(request: Request, _: Exception) -> Response:
+    async def render_failure(request: Request, _: Exception) -> Response:
         # Starlette raises the error again once the response is sent, so that it is logged with its stack.
         error = ShopfloorError(hint="The log of the server says more. Try again, or go back.")
         if "text/html" in request.headers.get("accept", ""):
@@ -73,7 +73,7 @@ def build_app(engine: Engine) -> ASGIApp:
     app = Starlette(
         routes=routes,
         lifespan=endpoints.open,
-        exception_handlers={ShopfloorError: service.render_error, HTTPException: not_found, Exception: failed},
+        exception_handlers={ShopfloorError: service.render_error, HTTPException: not_found, Exception: render_failure},
     )
     calls: dict[str, ASGIApp] = {route.path: route.app for route in endpoint_routes}
     return Gate(

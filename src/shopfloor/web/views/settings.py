@@ -23,7 +23,7 @@ async def load_access(visitor: Visitor, given: Given) -> Json:
         visitor.ask("user_list", cursor=given.get("users")),
         visitor.ask("token_list", cursor=given.get("tokens")),
     )
-    # The built-in user is the operator, who is no member.
+    # The built-in user is the operator, who is not a member.
     users["users"] = [user for user in users["users"] if user["id"] != LOCAL]
     return {"users": users, "tokens": tokens, "is_open": not visitor.needs_credential()}
 
