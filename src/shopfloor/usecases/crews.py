@@ -66,7 +66,8 @@ def create_crew(
 ) -> Crew:
     """Create a crew that no process drives yet, for an epic or for a specification to be planned.
 
-    Crews on the same epic in one project share its branch: a task needs the work of the tasks that it depends on.
+    Crews on the same epic in one project share its branch, also with a crew that ended before the epic was done: a task
+    needs the work of the tasks that it depends on.
     """
     if not _NAME.fullmatch(name):
         hint = "Use 1 to 40 letters, digits, '.', '_' or '-', beginning with a letter or digit"
@@ -77,12 +78,23 @@ def create_crew(
     elif not uow.epics.get(epic).is_open:
         raise InvalidInput(f"epic-{epic} has ended; it takes no further work", field="epicId")
     for other in uow.crews.list_of_epic(epic, _MAX_CREWS):
-        if other.project == project and other.state is RunState.ACTIVE:
-            branch, base = other.branch, other.base
+        if other.project == project and other.state is not RunState.COMPLETED:
+            branch = other.branch
+            # If a person has removed the branch of a crew that ended, the work begins at the present commit.
+            base = other.base if other.state is RunState.ACTIVE else base
+        if other.state is not RunState.ACTIVE:
+            _release_tasks(uow, other, f"{other.name} has ended, and {name} continues its epic")
     facts = {"workers": workers, "project": project, "branch": branch, "base": base, "options": options}
     if not uow.crews.add(name, epic=epic, phase=phase, now=uow.now, **facts):  # type: ignore[arg-type]
         raise InvalidInput(f"the crew '{name}' already exists", rule="crew_exists", crew=name)
     return uow.crews.get(name)
+
+
+def _release_tasks(uow: UnitOfWork, crew: Crew, reason: str) -> None:
+    """Return the tasks that the workers of a crew hold to the queue, instead of when their leases end."""
+    for worker in _list_workers(uow, crew.name):
+        for task in uow.tasks.list_held_by(worker, MAX_CREW_TASKS):
+            return_task(uow, task.number, worker, reason, attempts=task.attempts + 1, final=False, hint="")
 
 
 # Driving. One process at a time drives a crew. As with runs, its fence grows with every driver.

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from shopfloor.domain.crews import MergeState, Role
+from shopfloor.domain.runs import RunState
 from shopfloor.domain.times import SECOND
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases import crews, epics, iterations, merge_queue, tasks
@@ -316,3 +317,21 @@ def test_the_board_of_an_epic_shows_what_is_left_of_the_budgets_of_its_crews(des
     assert (shown["crew"], shown["remaining"]) == ("team", {"tokens": 600, "cost": 2.0, "iterations": 8})
     [worker] = desk("crew_show", crew="team")["workers"]
     assert (worker["agentId"], worker["tokens"], worker["cost"]) == ("team-worker-1", 400, 0.5)
+
+
+def test_a_further_crew_of_an_epic_continues_on_the_branch_of_one_that_was_stopped(desk: Desk, team: int) -> None:
+    def start_another(uow: UnitOfWork) -> tuple[str, str]:
+        stopped = uow.crews.get("team")
+        crews.finish_crew(uow, stopped, RunState.STOPPED, "a person stopped it", "")
+        facts = {"title": "", "spec": "", "branch": "shopfloor-crew/more/epic", "base": "head", "options": "{}"}
+        more = crews.create_crew(uow, "more", epic=stopped.epic, workers=1, project=stopped.project, **facts)
+        other = crews.create_crew(uow, "other", epic=stopped.epic, workers=1, project="/elsewhere", **facts)
+        assert other.branch == "shopfloor-crew/more/epic"
+        return more.branch, more.base
+
+    assert desk("task_show", number=team)["state"] == "IN_PROGRESS"
+    assert write_as_operator(desk.shopfloor, start_another) == (BRANCH, "head")
+    # Its workers can take the task at once, and not when the lease of the worker that had it ends.
+    shown = desk("task_show", number=team)
+    assert (shown["state"], shown.get("assigneeId")) == ("PENDING", None)
+    assert "team has ended, and more continues its epic" in str(shown["comments"])
