@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from shopfloor.gateways.http_client import RequestFailed, Response, send_request
+from shopfloor.gateways.http_client import RequestFailed, Response, is_public_address, send_request
 from tests.gateways.receiver import start_receiver
 
 TIMEOUT = 30
@@ -110,3 +110,22 @@ def test_dripping_server_is_ended_by_the_total_time_limit():
             send_request("GET", url, timeout=5, total_seconds=0.3, max_bytes=10)
         stop.set()
         dripping.join()
+
+
+@pytest.mark.parametrize("prefix", ["{}", "::ffff:{}", "64:ff9b::{}", "::{}"])
+def test_private_address_is_recognized_inside_an_address_of_ipv6(prefix: str):
+    for address in ("127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1"):
+        assert not is_public_address(prefix.format(address))
+    assert is_public_address(prefix.format("8.8.8.8"))
+
+
+@pytest.mark.parametrize(
+    "address", ["::1", "::", "fe80::1%eth0", "fc00::1", "fec0::1", "2002:a00:1::1", "ff02::1", "224.0.0.1", "0.0.0.0"]
+)
+def test_address_of_no_public_host_is_recognized(address: str):
+    assert not is_public_address(address)
+
+
+def test_public_address_of_ipv6_is_recognized():
+    assert is_public_address("2606:4700::1111")
+    assert is_public_address("2002:808:808::1")

@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import httpx2
 
+# The prefix of NAT64, and the addresses that RFC 4291 calls IPv4-compatible.
+_WITH_IPV4_AT_THE_END = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::/96"))
+
 
 @dataclass(frozen=True, slots=True)
 class Response:
@@ -107,7 +110,7 @@ class _TotalTime:
             # Checks the connected address, not one resolved earlier: a name can change in between.
             if not self._private_addresses and self._socket is not None:
                 address = self._socket.getpeername()[0]
-                if not ipaddress.ip_address(address.partition("%")[0]).is_global:
+                if not is_public_address(address):
                     self.refused = address
                     self._end()
 
@@ -117,6 +120,21 @@ class _TotalTime:
             # Not `close`: only a shutdown ends a blocking read on another thread.
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
+
+
+def is_public_address(address: str) -> bool:
+    """Return whether an address belongs neither to this machine nor to a private network."""
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv6Address):
+        # Python calls these global, but they lead to the IPv4 address that is a part of them.
+        inside = parsed.ipv4_mapped or parsed.sixtofour
+        if inside is None and any(parsed in network for network in _WITH_IPV4_AT_THE_END):
+            inside = ipaddress.IPv4Address(parsed.packed[-4:])
+        if inside is not None:
+            return inside.is_global
+        if parsed.is_site_local:
+            return False
+    return parsed.is_global and not parsed.is_multicast
 
 
 @cache
