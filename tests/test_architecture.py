@@ -168,6 +168,7 @@ LATE_IMPORTS = {
     ("search/vectors.py", "_grow"): "numpy: a server is ready before its first search",
     ("search/vectors.py", "pack_vector"): "numpy: a server is ready before its first search",
     ("search/vectors.py", "unpack_vector"): "numpy: a server is ready before its first search",
+    ("search/vectors.py", "unpack_vectors"): "numpy: a server is ready before its first search",
     ("gateways/embeddings.py", "embed"): "numpy: a server is ready before its first search",
     ("gateways/webhooks.py", "_sdk"): "Inngest's SDK is heavy, and optional",
     ("gateways/http_client.py", "send_request"): "most processes send no request, and httpx2 takes 0.1 s",
@@ -227,6 +228,10 @@ SAFE_IN_SQL: dict[str, dict[str, str]] = {
     },
     "repositories/chunks.py": {
         "', '.join((f':{name}' for name in named))": "the names of parameters, which the method makes itself",
+        "_join(common)": "a full-text query, which is passed as a parameter",
+        "_join(common[place + 1:])": "a full-text query, which is passed as a parameter",
+        "_join(common[place:place + 1])": "a full-text query, which is passed as a parameter",
+        "_join(rare)": "a full-text query, which is passed as a parameter",
         "counted": "one count for each parameter, built from constants",
         "listed": "numbers, made by int()",
         "name": "the name of a parameter, which the method makes itself",
