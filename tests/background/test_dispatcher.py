@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from shopfloor.background import event_sinks
+from shopfloor.background import dispatcher, event_sinks
 from shopfloor.background.dispatcher import (
     LEASE_DURATION,
     MAX_ATTEMPTS,
@@ -17,6 +17,7 @@ from shopfloor.background.dispatcher import (
 from shopfloor.background.housekeeping import list_periodic_tasks
 from shopfloor.domain.times import DAY, MINUTE, SECOND
 from shopfloor.errors import BadSettings, StoreBusy
+from shopfloor.repositories.outbox import Outbox
 from shopfloor.settings import WebhookTarget
 from tests.operator_access import read_as_operator, write_as_operator
 from tests.workbench import run_together, wait_until
@@ -379,6 +380,31 @@ def test_a_stopped_dispatcher_does_not_run(open_workbench):
     shopfloor.close()
     assert not shopfloor.engine.dispatcher.running
     assert "shopfloor-dispatcher" not in {thread.name for thread in threading.enumerate() if thread.is_alive()}
+
+
+def test_server_without_a_dispatcher_is_not_ready(open_workbench):
+    shopfloor = open_workbench(subscribers=[new_subscriber()])
+    assert shopfloor.engine.list_unready() == []
+    shopfloor.engine.dispatcher.stop()
+    assert shopfloor.engine.list_unready() == ["dispatcher: not running"]
+
+
+def test_unexpected_error_does_not_end_a_thread(open_workbench, monkeypatch):
+    shopfloor = open_workbench(started=False, subscribers=[new_subscriber()])
+    failures = iter([ZeroDivisionError(), ZeroDivisionError()])
+    has_due = Outbox.has_due
+
+    def fail_twice(*given):
+        for failure in failures:
+            raise failure
+        return has_due(*given)
+
+    monkeypatch.setattr(Outbox, "has_due", fail_twice)
+    monkeypatch.setattr(dispatcher, "POLL_SECONDS", 0.01)
+    write_notes(shopfloor, 1)
+    with shopfloor:
+        wait_until(lambda: list_recorded(shopfloor) == list_event_ids(shopfloor))
+        assert shopfloor.engine.dispatcher.running
 
 
 def test_subscriber_with_two_threads_gets_an_event_while_another_is_under_way(open_workbench):
