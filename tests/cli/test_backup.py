@@ -87,6 +87,7 @@ def make_older(project) -> int:
 
 
 def test_commands_leave_an_older_database_to_migrate_which_copies_it_before(run, run_json, project):
+    assert run("migrate", "--check")[:2] == (0, "There is no database yet\n")
     last = make_older(project)
     for arguments in (("agent", "list"), ("stdio",), ("migrate", "--check")):
         code, out, err = run(*arguments)

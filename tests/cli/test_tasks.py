@@ -73,13 +73,16 @@ def test_epics_are_listed_and_shown_with_their_tasks(run: Run, run_json: RunJson
 
 @pytest.mark.usefixtures("team")
 def test_mail_is_sent_listed_and_read(run: Run, run_json: RunJson, project: Path) -> None:
-    assert run("mail", "send", "builder", "Use the new parser\nIt is faster")[1].endswith(" is sent to builder\n")
+    assert run("mail", "send", "builder", "Use the new parser\nIt is faster")[1].endswith(" to builder\n")
     with Shopfloor(Settings(project=project)) as shopfloor:
         mails = shopfloor.call("factory", "mcp__mail__list_inbox", {}, "builder")["data"]["mails"]
         assert mails[0]["subject"] == "Use the new parser"
         news = {"toHuman": True, "subject": "Done \x1b[2J", "body": "All\ngreen"}
         sent = shopfloor.call("factory", "mcp__mail__send", news, "builder")["data"]["mailId"]
-    (mail,) = run_json("mail", "list", "--unread")
+        later = shopfloor.call("factory", "mcp__mail__send", news, "builder")["data"]["mailId"]
+    assert run("mail", "read", later)[0] == 0
+    # The newest mail is read: the one before it is the newest unread one.
+    (mail,) = run_json("mail", "list", "--unread", "--limit", "1")
     assert mail["id"] == sent
     assert re.search(rf"\n{sent} +builder +unread +Done �\[2J +", run("mail", "list")[1])
     assert run("mail", "read", sent.removeprefix("mail-"))[1].endswith("\n\nAll\ngreen\n")

@@ -36,7 +36,7 @@ def test_agents_are_listed_with_their_work_and_have_a_page_each(populated: Desk,
     operator.get_by_role("button", name="Send").click()
     expect(operator.get_by_role("status").filter(has_text="Sent to builder")).to_be_visible()
     inbox = populated.call_as("builder", "mcp__mail__list_inbox")["mails"]
-    assert inbox[0]["subject"] == "Message from the operator"
+    assert inbox[0]["subject"] == "Message from the desk"
 
 
 def test_a_lease_is_named_in_the_right_tense(populated: Desk, operator: Page) -> None:

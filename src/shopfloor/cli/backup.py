@@ -100,7 +100,10 @@ def migrate(
         settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         with lock_data_folder(settings):
             open_store(settings.database_url).close()
-    done = f"The schema is at version {after}" if before == after else f"Migrated the schema from {before} to {after}"
+    if before == after:
+        done = f"The schema is at version {after}"
+    else:
+        done = "There is no database yet" if check else f"Migrated the schema from {before} to {after}"
     print_result({"from": before, "to": before if check else after}, as_json, done)
 
 

@@ -36,7 +36,7 @@ def send_mail(
     title = subject or text.strip().partition("\n")[0][:SUBJECT_CHARACTERS]
     with open_shopfloor(settings) as shopfloor:
         sent = call_desk(shopfloor, "inbox_write", agentId=agent, subject=title, body=text)
-    print_result(sent, as_json, f"{paint(sent['mailId'], 'bold')} is sent to {agent}")
+    print_result(sent, as_json, f"Sent {paint(sent['mailId'], 'bold')} to {agent}")
 
 
 @command(app, "list", read_only=True)
@@ -48,8 +48,8 @@ def list_mail(
 ) -> None:
     """List the mail that you received, newest first. What waits for an answer is in shopfloor inbox."""
     with open_shopfloor(settings) as shopfloor:
-        page = call_desk(shopfloor, "inbox_list", includeDone=True, limit=limit)
-    mails = [mail for mail in page["mails"] if not (unread and mail["readAt"])]
+        page = call_desk(shopfloor, "inbox_list", includeDone=True, unread=unread, limit=limit)
+    mails = page["mails"]
     more = f"\nThere are more: shopfloor mail list --limit {min(limit * 2, 200)}" if "nextCursor" in page else ""
     empty = "No unread mail." if unread else "No mail yet. Write to an agent: shopfloor mail send AGENT TEXT"
     table = format_table([_format_row(mail) for mail in mails], empty, optional=("state", "received", "from"))

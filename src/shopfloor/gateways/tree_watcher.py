@@ -161,7 +161,7 @@ def _load_library() -> ctypes.CDLL:
 def _call(name: str, *arguments: object) -> int:
     """Call a function of the C library; raise OSError if it fails."""
     if sys.platform != "linux":
-        raise OSError(errno.ENOSYS, "inotify exists on Linux alone")
+        raise OSError(errno.ENOSYS, "inotify exists only on Linux")
     result = int(getattr(_load_library(), name)(*arguments))
     if result < 0:
         number = ctypes.get_errno()

@@ -99,10 +99,12 @@ def report_crash(uow: UnitOfWork, name: str) -> Agent:
 
 
 def retire_agent(uow: UnitOfWork, name: str) -> Agent:
-    """Retire the agent: return its tasks, revoke its tokens. Its log is kept."""
+    """Retire the agent: return its tasks, revoke its tokens. Its log is kept. Retiring it again changes nothing."""
     if name == LOCAL:
         raise InvalidInput("The built-in agent 'local' cannot retire", field="name")
-    for task in uow.tasks.list_held_by(uow.agents.get(name).name, _MAX_TASKS):
+    if (agent := uow.agents.get(name)).retired_at is not None:
+        return agent
+    for task in uow.tasks.list_held_by(name, _MAX_TASKS):
         claims.return_task(uow, task, f"{name} has retired")
     uow.agents.retire(name, uow.now)
     uow.tokens.revoke_all(Kind.AGENT, name, uow.now)

@@ -177,7 +177,7 @@ def report_state(
     # A holder gets mail about what others do to its task, but not about its own reports.
     if state is not task.state and task.assignee not in (None, uow.actor.name):
         if state is State.IN_PROGRESS:
-            what = "Changes requested" if task.state is State.REVIEW else "To be continued"
+            what = "Changes requested" if task.state is State.REVIEW else "Please continue"
             _mail_assignee(uow, moved, f"{what}: task-{moved.number} {moved.title}", comment or "")
         elif state is State.CANCELLED and task.state is not State.PENDING:
             _mail_assignee(uow, moved, f"Cancelled: task-{moved.number} {moved.title}", comment or "")
@@ -309,10 +309,14 @@ def release_current_task(uow: UnitOfWork, name: str, number: int) -> None:
         uow.agents.set_task(name, rest[0] if rest else None, uow.now)
 
 
-def return_task(uow: UnitOfWork, task: Task, reason: str) -> Task:
-    """Return the task to the queue, or fail it if it was started too often."""
+def return_task(uow: UnitOfWork, task: Task, reason: str, *, by: str = RECONCILER, failed: bool | None = None) -> Task:
+    """Return the task to the queue, or fail it if it was started too often.
+
+    `by` is the key that the log and the event name. `failed` decides instead of the number of attempts.
+    """
     assert task.assignee is not None
-    failed = task.state is State.IN_PROGRESS and task.attempts >= uow.limits.attempts
+    if failed is None:
+        failed = task.state is State.IN_PROGRESS and task.attempts >= uow.limits.attempts
     state = State.FAILED if failed else State.PENDING
     returned = uow.tasks.update(
         task.number,
@@ -328,17 +332,18 @@ def return_task(uow: UnitOfWork, task: Task, reason: str) -> Task:
         reference=uow.reference,
         kind="recovery",
         subject=f"agent:{task.assignee}",
-        actor=RECONCILER,
+        actor=by,
         toolset="factory",
-        tool="reconciler",
+        tool="reconciler" if by == RECONCILER else "return_task",
         decision=f"task-{task.number} is {state.value} again" if not failed else f"task-{task.number} has failed",
         reasoning=reason,
         context=f'{{"attempts":{task.attempts}}}',
         task=task.number,
         created_at=uow.now,
     )
-    # Not by the caller: tasks of silent agents are returned by code that runs as the operator, who did nothing.
-    return tasks.emit_change(uow, returned, by=RECONCILER)
+    # By default not the caller: a task returns because its agent is silent, has crashed or was retired. The first is found
+    # by code that runs as the operator, who did nothing.
+    return tasks.emit_change(uow, returned, by=by)
 
 
 def _mail_assignee(uow: UnitOfWork, task: Task, subject: str, body: str) -> None:

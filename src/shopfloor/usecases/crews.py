@@ -176,7 +176,7 @@ def _retry_failed_tasks(uow: UnitOfWork, crew: Crew) -> None:
         pending = uow.tasks.update(task.number, uow.now, held_at=None, **given)
         if uow.merges.find(task.number) is not None:
             uow.merges.update(task.number, uow.now, attempts=0)
-        uow.tasks.add_comment(task.number, SYSTEM.name, "PENDING: a person has it tried again", uow.now)
+        uow.tasks.add_comment(task.number, SYSTEM.name, "PENDING: a person asked for a retry", uow.now)
         tasks.emit_change(uow, pending)
 
 
@@ -323,19 +323,13 @@ def return_task(
     """
     uow.tasks.lock(number)
     task = uow.tasks.get(number)
-    if task.assignee != worker or task.state not in (State.ASSIGNED, State.IN_PROGRESS):
+    if task.assignee != worker or task.state not in claims.HELD_STATES:
         return task
     failed = final or task.attempts >= attempts
-    state = State.FAILED if failed else State.PENDING
-    returned = uow.tasks.update(
-        number, uow.now, state=state.value, assignee=worker if failed else None, fence=task.fence + 1
-    )
-    claims.release_current_task(uow, worker, number)
-    uow.tasks.add_comment(number, SYSTEM.name, f"{state.value}: {reason}", uow.now)
     if failed:
         body = reason if "Continue: " in reason else f"{reason}\n\n{hint}"
         alert(uow, f"task-{number} failed: {task.title}", body)
-    return tasks.emit_change(uow, returned)
+    return claims.return_task(uow, task, reason, by=uow.actor.key, failed=failed)
 
 
 def record_crash(uow: UnitOfWork, worker: str) -> Agent:

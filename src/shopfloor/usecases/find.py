@@ -58,9 +58,8 @@ def _iterate_runs(uow: UnitOfWork) -> Iterator[FoundThing]:
 
 
 def _iterate_things(uow: UnitOfWork, query: str) -> Iterator[FoundThing]:
-    for agent in uow.agents.list_page(MAX_OTHERS):
-        if agent.retired_at is None:
-            yield FoundThing("agent", agent.name, agent.name, agent.type.lower())
+    for agent in uow.agents.list_page(MAX_OTHERS, active=True):
+        yield FoundThing("agent", agent.name, agent.name, agent.type.lower())
     yield from _iterate_runs(uow)
     for epic in uow.epics.list_page(limit=MAX_OTHERS):
         yield FoundThing("epic", f"epic-{epic.id}", epic.title, _words(epic.state.value))

@@ -80,7 +80,7 @@ class Overview:
 
 def get_overview(uow: UnitOfWork) -> Overview:
     """Return the state of the workspace now."""
-    agents = [agent for agent in uow.agents.list_page(MAX_AGENTS + 1) if agent.retired_at is None]
+    agents = uow.agents.list_page(MAX_AGENTS + 1, active=True)
     agent_statuses = list_agent_statuses(uow, agents[:MAX_AGENTS])
     # The built-in agent exists on every server. It is shown only where it has worked.
     agent_statuses = [status for status in agent_statuses if status.agent.name != LOCAL or status.last is not None]

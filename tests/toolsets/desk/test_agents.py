@@ -25,6 +25,20 @@ def test_a_retired_agent_is_still_listed_and_shown(desk: Desk) -> None:
     assert desk("agent_show", name="tester")["agent"]["retiredAt"] is not None
 
 
+def test_retired_agents_are_left_out_before_the_page_is_full(desk: Desk) -> None:
+    desk("agent_retire", name="builder")
+    active = desk("agent_list", active=True, limit=1)
+    assert [agent["id"] for agent in active["agents"]] == ["lead"]
+    assert [agent["id"] for agent in desk("agent_list", limit=1)["agents"]] == ["builder"]
+
+
+def test_retiring_an_agent_again_changes_nothing(desk: Desk) -> None:
+    first = desk("agent_retire", name="tester")
+    assert desk("agent_retire", name="tester") == first
+    events = [event for event in desk("floor_overview")["events"] if event["name"] == "agent.changed"]
+    assert [event["data"]["change"] for event in events if event["data"]["agentId"] == "tester"][:2] != ["retired"] * 2
+
+
 def test_the_third_crash_within_a_minute_marks_the_agent_as_failed(desk: Desk) -> None:
     states = [desk("agent_report_crash", name="tester")["agent"]["state"] for _ in range(3)]
     assert states == ["IDLE", "IDLE", "FAILED"]

@@ -12,6 +12,7 @@ import pytest
 
 from shopfloor.domain.crews import MergeState, Role
 from shopfloor.domain.runs import RunState
+from shopfloor.domain.tasks import State, Task
 from shopfloor.domain.times import SECOND
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases import crews, epics, iterations, merge_queue, tasks
@@ -281,6 +282,18 @@ def test_work_that_is_returned_too_often_fails_and_a_person_is_alerted(
     shown = desk("inbox_show", mailId=mail["id"])
     assert (shown["subject"], shown["importance"]) == (f"task-{team} failed: one", "high")
     assert shown["body"] == ("it was returned 2 times, the last time because: `make test` failed\n\nTry it again")
+
+
+def test_a_task_that_a_worker_gives_back_is_free_again_and_in_the_log(desk: Desk, team: int) -> None:
+    def give_back(uow: UnitOfWork) -> tuple[Task, list[str]]:
+        uow.tasks.update(team, uow.now, state="IN_PROGRESS", assignee="builder", held_at=uow.now)
+        task = crews.return_task(uow, team, "builder", "the agent died", attempts=5, final=False, hint="")
+        rows = uow.decisions.list_page(limit=5, before=None, task=team)
+        return task, [f"{row.actor}: {row.reasoning}" for row in rows if row.kind == "recovery"]
+
+    returned, rows = write_as_operator(desk.shopfloor, give_back)
+    assert (returned.state, returned.assignee, returned.held_at) == (State.PENDING, None, None)
+    assert rows == ["operator:operator: the agent died"]
 
 
 def test_an_approved_plan_sets_the_acceptance_commands_that_it_proposes(desk: Desk, team: int) -> None:

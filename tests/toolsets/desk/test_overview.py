@@ -49,7 +49,8 @@ def test_the_server_returns_tasks_of_silent_agents_in_its_own_name(desk: Desk) -
     desk.shopfloor.write(lambda uow: uow.workspaces.record_heartbeat(uow.workspace, uow.now, 0))
     desk.shopfloor.pass_time(20 * MINUTE)
     desk.shopfloor.write(lambda uow: uow.workspaces.record_heartbeat(uow.workspace, uow.now, 0))
-    assert desk.shopfloor.engine.database.write(recovery.return_tasks_of_silent_agents, OPERATOR) == 1
+    # The housekeeper may have done it already.
+    desk.shopfloor.engine.database.write(recovery.return_tasks_of_silent_agents, OPERATOR)
     sentences = [(each["who"], each["did"], each["title"], each["note"]) for each in desk("floor_overview")["activity"]]
     assert ("shopfloor", "returned", "Paint it", "to the queue") in sentences
     assert ("builder", "has gone silent", None, None) in sentences

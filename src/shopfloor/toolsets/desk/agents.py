@@ -25,6 +25,7 @@ MAX_EXCERPT_CHARACTERS = 300
 Name = Annotated[str, Field(description="Name of the agent, 1-64 characters")]
 AgentType = Annotated[str, Field(description="WORKER (default), ORCHESTRATOR, SUPERVISOR or your own", max_length=40)]
 Supervisor = Annotated[str | None, Field(description="Agent that is notified of its failures", max_length=64)]
+Active = Annotated[bool, Field(description="Leave out retired agents; default false")]
 IssueToken = Annotated[bool, Field(description="Also issue a token; default true")]
 
 
@@ -43,9 +44,9 @@ def create_agent(
 
 
 @toolset.tool("agent_list", read_only=True)
-def list_agents(uow: UnitOfWork, limit: Limit = None, cursor: Cursor = None) -> Json:
+def list_agents(uow: UnitOfWork, active: Active = False, limit: Limit = None, cursor: Cursor = None) -> Json:
     """List all agents by name, including retired ones."""
-    rows = uow.agents.list_page(fetch_size(limit), parse_cursor("agents", cursor) or "")
+    rows = uow.agents.list_page(fetch_size(limit), parse_cursor("agents", cursor) or "", active=active)
     return to_page("agents", rows, limit, lambda agent: format_agent(agent, uow.now), lambda agent: agent.name)
 
 
@@ -73,7 +74,7 @@ def show_agent(uow: UnitOfWork, name: Name) -> Json:
     }  # fmt: skip
 
 
-@toolset.tool("agent_retire", destructive=True, admin=True)
+@toolset.tool("agent_retire", destructive=True, idempotent=True, admin=True)
 def retire_agent(uow: UnitOfWork, name: Name) -> Json:
     """Retire an agent permanently. Its tokens are revoked at once; its log is kept."""
     return {"agent": format_agent(agents.retire_agent(uow, name), uow.now)}

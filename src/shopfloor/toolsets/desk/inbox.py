@@ -13,6 +13,7 @@ from shopfloor.domain.pagination import fetch_size, parse_number_cursor, to_page
 from shopfloor.domain.runs import Request
 from shopfloor.domain.times import HOUR, format_iso, format_iso_or_none
 from shopfloor.errors import InvalidInput
+from shopfloor.repositories.mail import InboxFilter
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.toolkit import Cursor, Json, Limit
 from shopfloor.toolsets.desk.boards import format_task
@@ -30,6 +31,7 @@ Address = Annotated[
     Field(description="Name of an agent, run:NAME, role:TYPE, or everyone", min_length=1, max_length=80),
 ]
 IncludeDone = Annotated[bool, Field(description="Include items that have been dealt with; default false")]
+Unread = Annotated[bool, Field(description="Only mail that was not read; default false")]
 Body = Annotated[
     str, Field(description=f"1-{MAX_BODY_CHARACTERS} characters", min_length=1, max_length=MAX_BODY_CHARACTERS)
 ]
@@ -38,14 +40,19 @@ RequestNumber = Annotated[int, Field(description="Number of the request", ge=1)]
 
 
 @toolset.tool("inbox_list", read_only=True)
-def list_inbox(uow: UnitOfWork, include_done: IncludeDone = False, limit: Limit = None, cursor: Cursor = None) -> Json:
+def list_inbox(
+    uow: UnitOfWork,
+    include_done: IncludeDone = False,
+    unread: Unread = False,
+    limit: Limit = None,
+    cursor: Cursor = None,
+) -> Json:
     """List everything that waits for a person: requests of runs, then mail, questions and alerts, newest first.
 
     With `includeDone`, the first page also has the latest requests that were answered.
     """
-    receipts = mail.list_mail(
-        uow, "all" if include_done else "waiting", fetch_size(limit), parse_number_cursor("mails", cursor)
-    )
+    box: InboxFilter = "unread" if unread else "all" if include_done else "waiting"
+    receipts = mail.list_mail(uow, box, fetch_size(limit), parse_number_cursor("mails", cursor))
     muted = uow.mail.list_muted(uow.now)
     questions = uow.mail.find_questions([receipt.mail.id for receipt in receipts])
     response = to_page(

@@ -32,8 +32,7 @@ class View:
 
 async def list_active_agents(visitor: Visitor) -> list[str]:
     """Return the names of agents that can get mail and tasks, at most 200."""
-    agents = (await visitor.ask("agent_list", limit=200))["agents"]
-    return [agent["id"] for agent in agents if agent["retiredAt"] is None]
+    return [agent["id"] for agent in (await visitor.ask("agent_list", limit=200, active=True))["agents"]]
 
 
 def parse_number(text: str) -> int | None:
