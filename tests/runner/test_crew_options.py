@@ -171,7 +171,7 @@ def test_a_worker_whose_budget_is_used_up_takes_no_more_tasks(project: CrewProje
     assert ended.code == 3, ended.out
     assert {event["worker"] for event in list_events(ended, "worker_dismissed")} == {"crew-worker-1", "crew-worker-2"}
     reason = list_events(ended, "crew_ended")[0]["reason"]
-    assert "every worker has used its budget up: the budget of 100 tokens is used up" in reason
+    assert "every worker has used up its budget: the budget of 100 tokens is used up" in reason
     assert "Continue: shopfloor crew resume crew --worker-tokens " in reason
     tasks, _ = project.load()
     states = [task.state.value for task in tasks]

@@ -1,7 +1,8 @@
 """Talk to an agent over the Agent Client Protocol (ACP). Only this module imports the SDK.
 
-Agents differ, so their messages are read leniently: updates arrive late, out of order or with unknown types, stop
-reasons are new, lines are very long or not JSON at all. Two things are errors: a line and a turn above their limits.
+Agents differ, so their messages are parsed leniently: updates may arrive late, out of order or with unknown types, stop
+reasons may be new, lines may be very long or not JSON at all. Only two things are errors: a line or a turn over its
+limit.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ EXIT_TIMEOUT = 30.0
 """Seconds that an agent has to exit after closing its output. After that, the closed output itself is the failure."""
 
 EOF_SECONDS = 2.0
-"""Seconds that an agent has to exit after the end of its input. Some never do, and end when they are signalled."""
+"""Seconds that an agent has to exit after the end of its input. Some never do, and only exit on a signal."""
 
 _CHUNK_BYTES = 256 * 1024
 _CLOSE_SECONDS = 5.0
@@ -61,9 +62,10 @@ _PROMPT = "session/prompt"
 
 @dataclass(frozen=True, slots=True)
 class PermissionRequest:
-    """What an agent asks permission for: the kind of action, its title, its paths, and the options (id, kind) to choose from.
+    """An agent's request for permission: the kind of action, its title, its paths, and the options (id, kind) to choose
+    from.
 
-    `details` are the diff or the raw input, as a person should see them. `tool_name` is the agent's own name of the tool.
+    `details` are the diff or the raw input, formatted for a person. `tool_name` is the agent's own name for the tool.
     """
 
     kind: str
@@ -78,7 +80,7 @@ class AgentHost(Protocol):
     """The side of the conversation that serves the agent's requests and notifications."""
 
     async def choose_permission(self, request: PermissionRequest) -> str | None:
-        """Return the id of the chosen option, or None when the question was dropped."""
+        """Return the id of the chosen option, or None if the question was dropped."""
 
     async def read_file(self, path: str, line: int | None, limit: int | None) -> str:
         """Return the text of a file."""
@@ -92,7 +94,7 @@ class AgentHost(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class McpServerRef:
-    """The MCP server where the agent finds its tools."""
+    """The MCP server that provides the agent's tools."""
 
     url: str
     token: str | None
@@ -105,7 +107,7 @@ class McpServerRef:
 
 @dataclass(frozen=True, slots=True)
 class SessionModes:
-    """The mode of a session, and the modes that it can be set to."""
+    """The current mode of a session, and the modes it can be set to."""
 
     current: str
     available: tuple[str, ...]
@@ -113,7 +115,7 @@ class SessionModes:
 
 @dataclass(frozen=True, slots=True)
 class SessionModels:
-    """The models that a session can be set to: id and name of each.
+    """The models a session can be set to: id and name of each.
 
     `option` is the config option that holds them. Older agents have none, and take session/set_model instead.
     """
@@ -133,9 +135,9 @@ class Agent:
     can_load: bool = False
     name: str = ""
     modes: SessionModes | None = None
-    """The modes of the session that was opened last, if the agent has any."""
+    """The modes of the most recently opened session, if the agent has any."""
     models: SessionModels | None = None
-    """The models of the session that was opened last, if the agent offers any."""
+    """The models of the most recently opened session, if the agent offers any."""
 
     @property
     def prompted(self) -> asyncio.Event:
@@ -170,12 +172,12 @@ class Agent:
         return session
 
     async def load_session(self, session: str, folder: Path, mcp_server: McpServerRef) -> bool:
-        """Continue an earlier session; return False when the agent cannot."""
+        """Continue an earlier session; return False if the agent cannot."""
         request = LoadSessionRequest(session_id=session, cwd=str(folder), mcp_servers=[mcp_server.to_acp()])
         try:
             response = await self._request("session/load", request, self.handshake_timeout)
         except AgentFailed:
-            # An agent that lives has only rejected the session, which it may have forgotten: open a new one.
+            # A live agent has only rejected the session, which it may have forgotten: open a new one.
             if not self.child.is_alive or self._transport.ended:
                 raise
             return False
@@ -189,7 +191,7 @@ class Agent:
             request = SetSessionConfigOptionSelectRequest(session_id=session, config_id=self.models.option, value=model)
             await self._request("session/set_config_option", request, self.handshake_timeout)
         else:
-            # The SDK has dropped this method; agents that offer models outside of their config options know it.
+            # The SDK has dropped this method. Agents that offer models outside their config options support it.
             await self._request("session/set_model", {"sessionId": session, "modelId": model}, self.handshake_timeout)
 
     async def set_mode(self, session: str, mode: str) -> None:
@@ -243,7 +245,7 @@ class Agent:
         return _as_dict(response)
 
     async def _explain_disconnect(self, method: str) -> AgentFailed:
-        """Build the error of a lost connection."""
+        """Build the error for a lost connection."""
         if self._transport.failure is not None:
             return AgentFailed(self._transport.failure)
         try:
@@ -251,8 +253,8 @@ class Agent:
                 code = await self.child.wait()
         except TimeoutError:
             return AgentFailed(f"the agent closed its output during {method}")
-        # The first line of the error has to be the same when the failure repeats, because repeated failures are
-        # counted by it. The agent's own words, which differ, come second.
+        # The first line must be the same each time, because repeated failures are counted by it. The agent's own words,
+        # which vary, come second.
         last_line = [line[:300] for line in self.child.output_tail.splitlines()[-1:]]
         if code == 127 and method == "initialize":
             return AgentFailed("\n".join(["the agent cannot be started", *last_line]))
@@ -268,7 +270,8 @@ async def start_agent(
     handshake_timeout: float,
     grace: float,
 ) -> Agent:
-    """Start an agent process, without the handshake. It can reach the MCP server, even in a sandbox without a network."""
+    """Start an agent process, without the handshake. It can reach the MCP server, even in a sandbox without a
+    network."""
     port = urlsplit(mcp_server.url).port
     child = await processes.start_process(command, folder, grace=grace, stdin=asyncio.subprocess.PIPE, port=port)
     process = child.process
@@ -279,7 +282,7 @@ async def start_agent(
 
 
 def _build_handler(host: AgentHost) -> Callable[[str, Any, bool], Awaitable[Any]]:
-    """Build the handler of the agent's requests."""
+    """Build the handler for the agent's requests."""
 
     async def handle(method: str, params: Any, is_notification: bool) -> Any:
         if is_notification:
@@ -322,7 +325,7 @@ def _read_permission_request(params: Any) -> PermissionRequest:
 
 
 async def _with_acp_errors(operation: Awaitable[Any]) -> Any:
-    """Await an operation and turn its errors into those of the protocol."""
+    """Await an operation and convert its errors to protocol errors."""
     try:
         return await operation
     except ClientError as error:
@@ -346,7 +349,7 @@ class LineTransport:
     _turn_bytes: int = 0
 
     def begin_turn(self) -> None:
-        """Reset what is counted per turn."""
+        """Reset the counters of the turn."""
         self._turn_bytes = 0
         self.prompted.clear()
 
@@ -354,7 +357,7 @@ class LineTransport:
         """Write one message."""
         self.writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
         await self.writer.drain()
-        # Only after the write: the texts in a prompt count as delivered from here.
+        # Only after the write: from here on, the texts in a prompt count as delivered.
         if message.get("method") == _PROMPT:
             self.prompted.set()
 
@@ -362,7 +365,7 @@ class LineTransport:
         """Return the next message that is not a session update, or None at the end of the agent's output."""
         while not self._ready:
             chunk = await self.reader.read(_CHUNK_BYTES)
-            # Counted before the chunk is split: a line of any length arrives in chunks, and must not fill the memory.
+            # Counted before the chunk is split: a line of any length arrives in chunks, and must not fill memory.
             self._turn_bytes += len(chunk)
             if self._line_bytes + len(chunk) > LINE_LIMIT_BYTES:
                 self.failure = f"the agent sent a line of more than {LINE_LIMIT_BYTES // 2**20} MiB"
@@ -375,7 +378,7 @@ class LineTransport:
             for end in line_ends:
                 self._handle_line(b"".join([*self._parts, end]))
                 self._parts, self._line_bytes = [], 0
-            # Parts are joined once per line: adding to one bytes object costs the square of a long line.
+            # Join the parts once per line: appending to a bytes object is quadratic in the length of the line.
             if rest:
                 self._parts.append(rest)
                 self._line_bytes += len(rest)
@@ -389,7 +392,7 @@ class LineTransport:
             self.writer.close()
 
     async def discard_rest(self) -> None:
-        """Read the agent's output to its end and drop it."""
+        """Read and discard the rest of the agent's output."""
         while await self.reader.read(_CHUNK_BYTES):
             pass
 
@@ -400,11 +403,11 @@ class LineTransport:
             message = json.loads(line)
         except (ValueError, RecursionError):
             message = None
-        # Some agents write lines that are not JSON. Such a line is counted and passed over.
+        # Some agents write lines that are not JSON. Count and skip them.
         if not isinstance(message, dict) or not isinstance(message.get("id"), str | int | None):
             self.invalid_lines += 1
         elif message.get("method") == "session/update":
-            # Past the SDK: it runs its handlers concurrently, and the order of updates would be lost.
+            # Bypass the SDK: it runs handlers concurrently, which would lose the order of updates.
             params = _as_dict(message.get("params"))
             self.on_update(str(params.get("sessionId")), _as_dict(params.get("update")))
         else:
@@ -421,11 +424,11 @@ def _read_modes(response: dict[str, Any]) -> SessionModes | None:
 
 
 def _read_models(response: dict[str, Any]) -> SessionModels | None:
-    """Read the models from the config options of a session, or from the field that older agents use."""
+    """Read the models from a session's config options, or from the field that older agents use."""
     for option in _list_dicts(response.get("configOptions")):
         if option.get("category") == "model" and isinstance(option.get("id"), str):
             listed = _list_dicts(option.get("options"))
-            # Options may be in groups.
+            # Options may be grouped.
             choices = [choice for each in listed for choice in _list_dicts(each.get("options")) or [each]]
             return SessionModels(_read_choices(choices, "value"), option["id"])
     listed = _list_dicts(_as_dict(response.get("models")).get("availableModels"))

@@ -1,4 +1,4 @@
-"""The budgets of a run. They are enforced from outside the agent."""
+"""The budgets of a run. They are enforced outside the agent."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ MILLIONTHS = 1_000_000
 
 @dataclass
 class Usage:
-    """What one session of the agent has used, as far as the agent reports it.
+    """The usage of one agent session, as far as the agent reports it.
 
-    Agents report what was billed at the end of a turn, if at all. Until then, each report of the context's size counts
-    as one request of the model that was billed for this context: 20 requests with a context of 30,000 tokens cost
-    600,000, not 30,000.
+    Agents report billed tokens at the end of a turn, if at all. Until then, each report of the context size counts as
+    one billed request with that context: 20 requests with a context of 30,000 tokens cost 600,000, not 30,000.
     """
 
     billed: int = 0
@@ -37,34 +36,34 @@ class Usage:
 
     @property
     def unstored(self) -> tuple[int, int]:
-        """The tokens and the cost that the store does not have yet."""
+        """The tokens and the cost that are not stored yet."""
         return self.tokens - self.stored_tokens, self.cost - self.stored_cost
 
     def take_unstored(self) -> tuple[int, int]:
-        """Return the tokens and the cost that the store does not have yet, and count them as stored."""
+        """Return the tokens and the cost that are not stored yet, and count them as stored."""
         unstored = self.unstored
         self.stored_tokens, self.stored_cost = self.tokens, self.cost
         return unstored
 
-    # Agents send anything here, and a bool is an int to Python.
+    # Agents may send any type here, and in Python a bool is an int.
 
     def report_billed(self, total: object) -> None:
-        """Record the tokens that were billed for the session so far. Values that are not numbers are ignored."""
+        """Record the tokens billed for the session so far. Ignore values that are not numbers."""
         if isinstance(total, int) and not isinstance(total, bool):
             self.billed = max(self.billed, total)
 
     def report_context(self, used: object, cost: object) -> None:
-        """Record the size of the context, and the cost of the session so far. Values that are not numbers are ignored."""
+        """Record the size of the context, and the cost of the session so far. Ignore values that are not numbers."""
         if isinstance(used, int) and not isinstance(used, bool) and used > 0:
             self.estimate += used
-        # The cost is a total, which only grows: a lower one is out of order.
+        # The cost is a running total: a lower value arrived out of order.
         if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e12:
             self.cost = max(self.cost, int(cost * MILLIONTHS))
 
 
 @dataclass
 class Stopwatch:
-    """A stopwatch that is halted, as a context manager, while the run waits or a person is asked."""
+    """A stopwatch. As a context manager, it pauses while the run waits or a person is asked."""
 
     _started: float = field(default_factory=time.monotonic)
     _elapsed: float = 0.0
@@ -76,11 +75,11 @@ class Stopwatch:
 
     @property
     def is_halted(self) -> bool:
-        """Whether the time does not count now."""
+        """Whether the stopwatch is paused."""
         return self._waits > 0
 
     def restart(self) -> float:
-        """Begin again at zero and return the seconds so far."""
+        """Restart at zero and return the seconds so far."""
         seconds = self.seconds
         self._started, self._elapsed = time.monotonic(), 0.0
         return seconds
@@ -105,7 +104,7 @@ class ExhaustedBudget:
 
 
 def find_exhausted(run: Run, options: RunOptions, begun: int, usage: Usage, seconds: float) -> ExhaustedBudget | None:
-    """Return the budget that is exhausted before the next iteration, or None."""
+    """Return the budget that leaves no further iteration, or None."""
     if begun >= options.iterations:
         return ExhaustedBudget(_describe_iterations(options.iterations), f"--iterations {begun * 2}")
     return find_exhausted_within(run, options, usage, seconds)
@@ -116,14 +115,14 @@ def _describe_iterations(budget: int) -> str:
 
 
 def find_exhausted_within(run: Run, options: RunOptions, usage: Usage, seconds: float) -> ExhaustedBudget | None:
-    """Return the budget that is exhausted in the middle of an iteration, or None."""
+    """Return the budget that ran out during an iteration, or None."""
     used = Total(run.spent / SECOND + seconds, 0, run.tokens + usage.tokens, run.cost + usage.cost)
     return find_exhausted_total(used, time=options.time, tokens=options.tokens, cost=options.cost)
 
 
 @dataclass
 class Total:
-    """What several runs have used together: seconds, iterations, tokens, and cost in millionths."""
+    """The combined usage of several runs: seconds, iterations, tokens, and cost in millionths."""
 
     seconds: float = 0.0
     iterations: int = 0
@@ -140,7 +139,7 @@ def find_exhausted_total(
     cost: float | None = None,
     prefix: str = "",
 ) -> ExhaustedBudget | None:
-    """Return the budget that is exhausted, or None. The names of the options that raise it begin with the prefix."""
+    """Return the exhausted budget, or None. The prefix starts the name of the option that raises it."""
     if time is not None and used.seconds >= time:
         return ExhaustedBudget(f"the budget of {time:g} s is used up", f"--{prefix}time {time * 2:g}s")
     if iterations is not None and used.iterations >= iterations:

@@ -1,4 +1,4 @@
-"""RunContext: what a run needs while it goes from state to state."""
+"""RunContext: everything a run needs as it moves from state to state."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from shopfloor.settings import Moment, Settings
 
 BUDGET_EXHAUSTED, NO_PROGRESS, AGENT_FAILED, STOPPED_BY_PERSON = 3, 4, 5, 6
 NO_TASKS, TASKS_BLOCKED, NOT_ANSWERED = 7, 8, 9
-"""Exit codes. Those above 128 are for signals that stop a run."""
+"""Exit codes. Codes above 128 are for signals that stop a run."""
 
 ALERT_CODES = frozenset({BUDGET_EXHAUSTED, NO_PROGRESS, AGENT_FAILED, NO_TASKS, TASKS_BLOCKED, NOT_ANSWERED})
-"""Exit codes of runs that ended by themselves without being done: a person gets a mail."""
+"""Exit codes of runs that ended on their own before the work was done: a person gets mail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What the run waits for before it continues, for how long, and whether an answer of a person ends it."""
+    """What the run waits for, for how long, and whether a person's answer ends the wait."""
 
     reason: str
     seconds: float
@@ -52,7 +52,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What acceptance commands have proven: that they pass with the files of this fingerprint."""
+    """Proof that the acceptance commands pass with the files of this fingerprint."""
 
     tree: str
     commands: tuple[tuple[str, ...], ...]
@@ -66,7 +66,7 @@ class CurrentIteration:
     prompt: str
     inbound: PromptMail
     unacknowledged_extras: list[str]
-    """Extras of this prompt that no agent has acted on yet. They are repeated when the agent fails."""
+    """Extra paragraphs of this prompt that no agent has acted on yet. They are repeated if the agent fails."""
     dirty_before: DirtyFiles
     session: str = ""
     usage: Usage = field(default_factory=Usage)
@@ -74,7 +74,7 @@ class CurrentIteration:
     outcome: str = "ended"
     failure: str | None = None
     permitted: set[Path] = field(default_factory=set)
-    """Files that the agent asked to change and may. Each entry holds for one write through the runner."""
+    """Files that the agent asked to change and may change. Each entry allows one write through the runner."""
 
     @property
     def number(self) -> int:
@@ -98,42 +98,42 @@ class RunContext:
     current: CurrentIteration | None = None
     failure: str | None = None
     prompt_changed: int = 0
-    """After how many iterations without progress the next prompt says so; 0 when it does not."""
+    """After this many iterations without progress, the next prompt says so; 0 for never."""
     has_begun: bool = False
-    """Whether an iteration has begun since this process drives the run."""
+    """Whether an iteration has begun since this process started driving the run."""
     launches: int = 0
     launch_failure: str = "the agent cannot be started"
     failures: int = 0
-    """How many iterations in a row have failed."""
+    """Number of consecutive failed iterations."""
     requests_at_launch: int = 0
-    """How many requests the run's server had got when the agent was launched."""
+    """Number of requests that the run's server had received when the agent was launched."""
     turns_without_tools: int = 0
-    """How many turns in a row ended without a single request to the run's server."""
+    """Number of consecutive turns without a single request to the run's server."""
     rate_limits: int = 0
-    """How many rate limits came in a row."""
+    """Number of consecutive rate limits."""
     rate_limit_pool: RateLimitPool = field(default_factory=RateLimitPool)
-    """The rate limit of the agent's provider. The agents of a crew that are the same share it."""
+    """The rate limit of the agent's provider. Identical agents of a crew share it."""
     always_allowed: set[str] = field(default_factory=set)
     """The subjects of permission requests that a person answered with `always`. The agents of a crew share them."""
     wait: Wait | None = None
-    """What to wait for before the next state that works."""
+    """What to wait for before the next working state."""
     tokens_missed: bool = False
-    """Whether it was shown that the agent reports no tokens."""
+    """Whether the view has already shown that the agent reports no tokens."""
     recorder: TranscriptRecorder = field(init=False)
     proven: dict[int, str] = field(default_factory=dict)
-    """Completed tasks whose own acceptance command has passed, with the command."""
+    """Completed tasks whose own acceptance command has passed, with that command."""
     verified_after: int | None = None
     proof: Proof | None = None
-    """The last check of the work, if it passed and the files stayed as they were meanwhile."""
+    """The last check of the work, if it passed and the files did not change meanwhile."""
     prompt_extras: list[str] = field(default_factory=list)
     ending: Ending | None = None
     judging: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the work is checked: acceptance commands of two checks must not run at the same time."""
+    """Held while the work is checked: acceptance commands of two checks must not run concurrently."""
     _turn_over: asyncio.Event = field(default_factory=asyncio.Event)
     _stopped: asyncio.Event = field(default_factory=asyncio.Event)
     _stop_task: asyncio.Task[Any] | None = None
     clock: Stopwatch = field(default_factory=Stopwatch)
-    """The time that counts for the budget and is not in the store yet. It is halted while the run waits for others."""
+    """The time that counts toward the budget and is not stored yet. It is paused while the run waits for others."""
 
     def __post_init__(self) -> None:
         self.recorder = TranscriptRecorder(self.store)
@@ -151,7 +151,7 @@ class RunContext:
 
     def stop(self, code: int, why: str) -> None:
         """End the run as soon as possible. The first reason counts."""
-        # `_turn_over` drops the questions of the agent, `_stopped` ends the states that wait.
+        # `_turn_over` drops the agent's questions, `_stopped` ends waiting states.
         self.set_ending(Ending(RunState.STOPPED, code, self.resume_hint(why)))
         self._turn_over.set()
         self._stopped.set()
@@ -161,30 +161,30 @@ class RunContext:
         self.stop(STOPPED_BY_PERSON, "a person stopped it")
 
     def set_ending(self, ending: Ending | None) -> bool:
-        """Set the ending unless the run is already stopping; return whether it ends."""
+        """Set the ending unless the run is already stopping; return whether it is ending."""
         self.ending = self.ending or ending
         return self.ending is not None
 
     def stop_task(self) -> asyncio.Task[Any]:
-        """Return a task that is done as soon as the run should stop."""
-        # One task for all waits: asyncio.wait neither cancels nor awaits it, and one per wait would pile up.
+        """Return a task that is done once the run should stop."""
+        # One task for all waits: asyncio.wait neither cancels nor awaits it, and one task per wait would pile up.
         if self._stop_task is None:
             self._stop_task = asyncio.create_task(self._stopped.wait())
         return self._stop_task
 
     def resume_hint(self, why: str, *options: str) -> str:
         """Add to a reason how to continue the run."""
-        # The agents of a crew are driven by their crew, which says itself how to continue.
+        # A crew drives its agents and has its own hint.
         if self.run.crew is not None:
             return why
         return f"{why}. Continue: {' '.join(['shopfloor run --resume', self.name, *options])}"
 
     def budget_hint(self, budget: ExhaustedBudget) -> str:
-        """Say which budget is used up, and with which option to continue."""
+        """Say which budget is exhausted, and which option continues the run."""
         crew = self.run.crew
         if crew is None:
             return self.resume_hint(budget.reason, budget.option)
-        # A task whose budget is used up has failed. The budgets of a plan and a review are raised by the same option.
+        # A task with an exhausted budget has failed. The budgets of a plan and a review are raised by the same option.
         retry = "" if self.run.task is None else " --retry-failed"
         option = budget.option.replace("--", "--task-", 1)
         return f"{budget.reason}. Continue: shopfloor crew resume {crew}{retry} {option}"
@@ -192,12 +192,12 @@ class RunContext:
     # The turn of the agent
 
     def begin_turn(self) -> None:
-        """Note that the agent works on its prompt; until the turn is over, its requests are served."""
+        """Note that the agent is working on its prompt; its requests are served until the turn is over."""
         if self.ending is None:
             self._turn_over.clear()
 
     def end_turn(self) -> None:
-        """Note that the turn ended or is being cancelled; open questions of the agent are dropped."""
+        """Note that the turn ended or is being cancelled; drop the agent's open questions."""
         self._turn_over.set()
 
     @property
@@ -218,30 +218,30 @@ class RunContext:
 
     @property
     def unaccounted(self) -> float:
-        """Seconds that the store does not have yet."""
+        """Seconds that are not stored yet."""
         return self.clock.seconds
 
     def account(self) -> int:
-        """Return the microseconds since the last account, and begin a new one."""
+        """Return the microseconds since the last call, and restart the clock."""
         return int(self.clock.restart() * SECOND)
 
     async def store_usage(self) -> None:
-        """Store what the agent has used since the last time: a kill must not lose it."""
+        """Store the agent's usage since the last call, so that a kill does not lose it."""
         assert self.current is not None
         tokens, cost = self.current.usage.take_unstored()
         if tokens or cost:
             await self.store.record_usage(tokens, cost)
 
-    # What people and the project see
+    # Views, hooks and commits
 
     async def begin_waiting(self, reason: str, seconds: float) -> None:
-        """Show and record what the run waits for, and until when at most."""
+        """Show and record what the run waits for, and its deadline."""
         until = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds").replace("+00:00", "Z")
         self.view.show("waiting", run=self.name, why=reason, until=until)
         await self.store.set_waiting(f"until {until}: {reason}")
 
     def show_progress(self) -> None:
-        """Show how far the iteration is."""
+        """Show the progress of the iteration."""
         assert self.current is not None
         limits = [f"iteration {self.run.iteration + 1}/{self.options.iterations}"]
         limits.append(f"{int(self.current.watch.seconds)}/{self.options.iteration_time:g} s")
@@ -254,7 +254,7 @@ class RunContext:
         self.view.show("progress", run=self.name, iteration=self.run.iteration, task=self.task, budget=budget)
 
     async def publish_commits(self) -> None:
-        """Move the branch of a run's own worktree to the commits that were made off the branch, in a sandbox."""
+        """Move the branch of the run's worktree to the commits that a sandbox made on a detached HEAD."""
         top = self.settings.data / git.WORKTREE_FOLDER / self.name
         if self.run.crew is None and self.project.is_relative_to(top):
             try:
@@ -263,7 +263,7 @@ class RunContext:
                 self.view.show("commit_failed", run=self.name, iteration=self.run.iteration, failure=error.message)
 
     async def run_hooks(self, moment: Moment, **facts: Any) -> None:
-        """Run the project's hooks of a moment. One that fails is shown and stops nothing."""
+        """Run the project's hooks for the given moment. A failed hook is shown, and does not stop the run."""
         known = {"run": self.name, "iteration": self.run.iteration, **facts}
         results, prompt_extras = await hooks.run_hooks(self.settings.hooks, moment, self.project, known)
         self.prompt_extras.extend(prompt_extras)
@@ -272,7 +272,7 @@ class RunContext:
 
 
 async def cancel_task(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait for its end, so that none outlives its caller. Its result or error no longer matters."""
+    """Cancel a task and wait for it to end, so that it cannot outlive its caller. Its result or error is ignored."""
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError, ShopfloorError):
         await task

@@ -1,8 +1,8 @@
 """Drive a crew: one process, several agents, deterministic supervision.
 
-The main loop compares what should run with what runs, whenever something changes: the planner, the workers, the
+Whenever something changes, the main loop compares what should run with what does: the planner, the workers, the
 reviewer and the merge queue are tasks of one event loop. Each agent goes through the states of `states.py` with its own
-kind of work. Nothing is decided by a model, and nothing is polled: idle workers wait for an event.
+kind of work. No model decides anything, and nothing is polled: idle workers wait for an event.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 
 TOOLSETS = ("factory", "context")
-"""What the agents of a crew are served: mail, tasks and decisions; search and files of their worktree."""
+"""Toolsets for the agents of a crew: mail, tasks and decisions; search and files of their worktree."""
 
 LEASE_INTERVAL_SECONDS = 30.0
-"""Seconds between two renewals of the leases of busy workers; a lease lasts for minutes."""
+"""Seconds between renewals of busy workers' leases; a lease lasts for minutes."""
 BUDGET_INTERVAL_SECONDS = 2.0
-"""Seconds between two looks at the budgets of a crew that has any, while an agent works."""
+"""Seconds between budget checks while an agent works, if the crew has budgets."""
 
 _BACKOFF_SECONDS = 0.5
 _MAX_BACKOFF_SECONDS = 60.0
@@ -73,7 +73,7 @@ _log = logging.getLogger("shopfloor.crew")
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """A view that adds to each event which agent it is about."""
+    """A view that adds the agent's name to each event."""
 
     view: View
     worker: str
@@ -105,28 +105,28 @@ class CrewDriver:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._contexts: dict[str, RunContext] = {}
         self._undecided: set[tuple[int, str]] = set()
-        """Work that the reviewer has not decided about. It waits for a person."""
+        """Tasks that the reviewer left undecided. They wait for a person."""
         self._clock = Stopwatch()
         self._budgets = CrewBudgets(store.name, options, self._contexts, self._clock)
         self._admission = asyncio.Lock()
-        self._is_used_up = False
-        """Whether the budget of the crew leaves no further turn. The crew ends once those in progress have."""
+        self._is_exhausted = False
+        """Whether the crew's budget leaves no further turn. The crew ends once the turns in progress have ended."""
         self._removed: set[int] = set()
         """Tasks whose worktree and branch this driver has removed."""
         self._removals: set[asyncio.Task[None]] = set()
-        """Removals that have begun. The end of the crew waits for them: git must not be killed half way."""
+        """Removals in progress. The crew waits for them before it ends: git must not be killed halfway."""
         self._paused: set[str] = set()
-        """Workers that crashed too often and wait."""
-        self._troubles: dict[str, int] = {}
-        """How often in a row a part of the crew has failed with an error of our own."""
+        """Workers that crashed too often and now pause."""
+        self._internal_errors: dict[str, int] = {}
+        """Number of consecutive internal errors of each part of the crew."""
         self._awaited: tuple[tuple[int, ...], float] = (), 0.0
-        """The questions whose answers the crew waits for, and until when."""
+        """The questions that the crew awaits answers to, and the deadline."""
         self._rate_limits: defaultdict[tuple[Command | None, str | None], RateLimitPool] = defaultdict(RateLimitPool)
-        """The rate limit of each agent and model, which all workers of this kind share."""
+        """The rate limit of each agent and model, shared by all workers of that kind."""
         self._always_allowed: set[str] = set()
-        """What a person answered with `always` for one agent of the crew, and thereby for all of them."""
+        """Subjects of permission requests answered with `always` for one agent, and thereby for the whole crew."""
         self._epic: Epic | None = None
-        """The epic, once it is loaded. Its title is part of every prompt, and a board of 100 tasks is long."""
+        """The epic, once loaded. Its title is part of every prompt, and a board of 100 tasks is long."""
         self._finished_reads = 0
 
     @property
@@ -136,7 +136,7 @@ class CrewDriver:
     # The main loop
 
     async def run(self) -> Ending:
-        """Drive the crew to its end, and return how it ended."""
+        """Drive the crew to its end, and return its ending."""
         if self._status.crew.phase is Phase.APPROVAL:
             self._show_plan_question()
         for request in (await self._store.load_board()).requests:
@@ -145,7 +145,7 @@ class CrewDriver:
         helpers = [asyncio.create_task(self._follow()), asyncio.create_task(self._renew_leases())]
         try:
             while self._ending is None:
-                # Taken before the look: a change during it sets this event, and the wait returns at once.
+                # Taken before reading: a change meanwhile sets this event, so the wait returns immediately.
                 changed = self._changed
                 self._reconcile()
                 await self._adopt_foreign_work()
@@ -153,18 +153,18 @@ class CrewDriver:
                 if self._ending is None:
                     await _wait_first(changed.wait(), *helpers)
                 for helper in helpers:
-                    # Raises when another driver has taken the crew over.
+                    # Raises if another driver has taken the crew over.
                     if helper.done():
                         helper.result()
         finally:
-            # Without an ending, the crew was taken over by another driver.
+            # Without an ending, another driver has taken the crew over.
             self._set_ending(Ending(RunState.STOPPED, STOPPED_BY_PERSON, "another process drives the crew"))
             await self._end_parts(helpers)
         assert self._ending is not None
         return self._ending
 
     async def _end_parts(self, helpers: Sequence[asyncio.Task[None]]) -> None:
-        """End the agents, which get their time for it, and everything else."""
+        """End the agents, with their grace period, and everything else."""
         assert self._ending is not None
         for context in self._contexts.values():
             context.stop(self._ending.code, "the crew ends")
@@ -174,7 +174,7 @@ class CrewDriver:
         left = {*self._tasks.values(), *helpers}
         for task in left:
             task.cancel()
-        # A call that ends at the same moment swallows the cancellation. Each part then sees that there is an ending.
+        # A call that ends at the same moment swallows the cancellation. Each part then sees the ending.
         while left:
             self._notify()
             _, left = await asyncio.wait(left, timeout=_BACKOFF_SECONDS)
@@ -191,26 +191,26 @@ class CrewDriver:
         self._notify()
 
     def end_agents_now(self) -> None:
-        """End the agents at once, without the grace of a shut-down."""
+        """End the agents immediately, without the grace period of a shutdown."""
         for context in self._contexts.values():
             if context.agent is not None:
                 context.agent.child.release()
 
     def _is_ending(self) -> bool:
-        """Report whether the agents begin no further turn, because the crew ends or has used its budget up."""
-        return self._ending is not None or self._is_used_up
+        """Report whether the agents begin no further turn, because the crew is ending or its budget is exhausted."""
+        return self._ending is not None or self._is_exhausted
 
     def _set_ending(self, ending: Ending | None) -> None:
         self._ending = self._ending or ending
 
     def _notify(self) -> None:
         """Wake everything that waits for a change."""
-        # A new event instead of `clear`: a task that holds this one and does not wait yet must not miss the change.
+        # A new event instead of `clear`: a task that holds this event but does not wait yet must not miss the change.
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def _follow(self) -> None:
-        """Follow the crew in the store: its tasks, its merge queue, and what people want."""
+        """Follow the crew in the store: its tasks, its merge queue, and people's requests."""
         while self._ending is None:
             if self._status.crew.wanted is Wanted.STOP:
                 self.stop(STOPPED_BY_PERSON, "a person stopped it")
@@ -218,15 +218,15 @@ class CrewDriver:
             await self._read_status(functools.partial(self._store.wait_for_change, self._status.version))
 
     async def _refresh(self) -> None:
-        """Read the status again after an action of our own."""
+        """Read the status again after our own changes."""
         await self._read_status(self._store.load_status)
         self._notify()
 
     async def _read_status(self, read: Callable[[], Awaitable[CrewStatus]]) -> None:
         finished = self._finished_reads
         status = await read()
-        # If another read has ended meanwhile, either of the two may have the older status, which would hide the newer
-        # one: the crew then waited for a change that had already happened.
+        # If another read has finished meanwhile, either of the two may hold the older status. Keeping the older would
+        # make the crew wait for a change that has already happened.
         while finished != self._finished_reads:
             finished = self._finished_reads
             status = await self._store.load_status()
@@ -234,7 +234,8 @@ class CrewDriver:
         self._status = status
 
     def _reconcile(self) -> None:
-        """Start what should run and does not. What should no longer run ends by itself, or loses its task."""
+        """Start everything that should run but does not. Parts that should not run end on their own, or lose their
+        task."""
         self._stop_lost_turns()
         match self._status.crew.phase:
             case Phase.PLAN:
@@ -248,7 +249,7 @@ class CrewDriver:
                     self._ensure_task(f"{self.name}-reviewer", self._review)
 
     def _stop_lost_turns(self) -> None:
-        """Stop agents in the middle of a turn for a task that is finished, or that another agent holds by now."""
+        """Stop agents in the middle of a turn if their task is finished or now held by another agent."""
         holders = {number: holder for holder, numbers in self._status.held.items() for number in numbers}
         for worker, context in self._contexts.items():
             task = context.run.task
@@ -265,12 +266,12 @@ class CrewDriver:
             self._tasks[name] = asyncio.create_task(self._guard(name, start))
 
     async def _guard(self, name: str, start: Callable[[], Awaitable[None]]) -> None:
-        """Run one part of the crew; after an error of our own, wait and let the main loop start it again."""
+        """Run one part of the crew; after an internal error, wait and let the main loop restart it."""
         try:
             await start()
-            self._troubles.pop(name, None)
+            self._internal_errors.pop(name, None)
         except ShopfloorError as error:
-            times = self._troubles[name] = self._troubles.get(name, 0) + 1
+            times = self._internal_errors[name] = self._internal_errors.get(name, 0) + 1
             self._view.show("trouble", part=name, why=error.message)
             _log.exception("%s failed", name)
             await asyncio.sleep(min(_BACKOFF_SECONDS * 2**times, _MAX_BACKOFF_SECONDS))
@@ -280,7 +281,7 @@ class CrewDriver:
         return f"{self.name}-worker-{number}"
 
     async def _find_ending(self) -> Ending | None:
-        """Return the ending when nothing is left to do, a budget is used up, or every worker keeps failing."""
+        """Return the ending if nothing is left to do, a budget is exhausted, or every worker keeps failing."""
         status = self._status
         if status.crew.phase is not Phase.WORK or self._ending is not None:
             return self._ending
@@ -305,7 +306,7 @@ class CrewDriver:
         return None
 
     def _is_waiting_for_answer(self) -> bool:
-        """Report whether a person was asked and still has time to answer. The clock of an idle crew is halted."""
+        """Report whether a person was asked and still has time to answer. The clock of an idle crew is paused."""
         questions, seconds = self._status.questions, self._options.get_worker(1).question_time
         if not questions:
             return False
@@ -337,7 +338,7 @@ class CrewDriver:
     async def _find_exhausted_budget(
         self, asking: str | None = None, *, count_iterations: bool = False
     ) -> Ending | None:
-        """Return the ending when a budget of the crew is used up. Workers whose own budget is used up leave.
+        """Return the ending if a budget of the crew is exhausted. Dismiss workers whose own budget is exhausted.
 
         `asking` is an agent that is about to begin a turn.
         """
@@ -354,14 +355,14 @@ class CrewDriver:
         return self._budgets.find_exhausted(board, count_iterations=count_iterations)
 
     async def _admit_turn(self, worker: str, run: str, number: int) -> Ending | None:
-        """Count the turn that an agent is about to begin, or return the ending when no budget is left for it."""
-        # One at a time: two agents that begin at the same moment must not both take the last iteration.
+        """Count the turn that an agent is about to begin, or return the ending if no budget is left for it."""
+        # One at a time: two agents that begin simultaneously must not both take the last iteration.
         async with self._admission:
             if self._budgets.is_admitted(run, number):
                 return None
             ending = await self._find_exhausted_budget(worker, count_iterations=True)
             if ending is not None:
-                self._is_used_up = True
+                self._is_exhausted = True
                 self._notify()
             elif worker in self._budgets.leaving:
                 ending = Ending(RunState.STOPPED, BUDGET_EXHAUSTED, f"the budget of {worker} is used up")
@@ -370,10 +371,10 @@ class CrewDriver:
             return ending
 
     async def _renew_leases(self) -> None:
-        """Renew the leases of busy workers and look at the budgets. An idle crew waits for a change."""
+        """Renew the leases of busy workers and check the budgets. An idle crew waits for a change."""
         touched, was_halted = None, True
         while self._ending is None:
-            # Entering the stopwatch halts it: the time of an idle crew does not count.
+            # Entering the stopwatch pauses it: the time of an idle crew does not count.
             if not self._contexts:
                 with self._clock:
                     if touched is not None:
@@ -381,7 +382,7 @@ class CrewDriver:
                         await self._account(halted=True)
                     await self._changed.wait()
                 continue
-            # Nor does the time in which all agents are paused, or wait for a person or for a rate limit.
+            # Nor does time in which all agents are paused, or wait for a person or a rate limit.
             is_halted = all(context.clock.is_halted for context in self._contexts.values())
             if touched is None or is_halted != was_halted or time.monotonic() - touched >= LEASE_INTERVAL_SECONDS:
                 touched, was_halted = time.monotonic(), is_halted
@@ -393,7 +394,7 @@ class CrewDriver:
                 await asyncio.sleep(BUDGET_INTERVAL_SECONDS)
 
     async def _account(self, *, halted: bool) -> None:
-        """Renew the leases of busy agents, and add the time since the last account to that of the crew."""
+        """Renew the leases of busy agents, and add the time since the last call to the crew's total."""
         await self._store.touch_agents(list(self._contexts), int(self._clock.restart() * SECOND), halted=halted)
 
     # Agents
@@ -409,13 +410,13 @@ class CrewDriver:
         spec: str,
         task: int | None = None,
     ) -> Ending:
-        """Drive one agent in a worktree, with a server of its own that serves that agent alone, for that worktree."""
+        """Drive one agent in a worktree, with its own server for this agent and this worktree only."""
         worker = agent.name
         project = self._worktrees.project_of(folder)
         facts = {"project": str(project), "spec": spec, "options": options.model_dump_json(), "task": task}
         await self._store.open_run(run, worker=worker, **facts)  # type: ignore[arg-type]
         own = {"profile": TOOLSETS, "run_toolsets": TOOLSETS, "host": "127.0.0.1", "port": 0, "project": project}
-        own["elicitation"] = False  # no person sits at the agent's client
+        own["elicitation"] = False  # there is no person at the agent's client
         served = Settings(**self._settings.model_dump(exclude_unset=True) | own | {"data": self._settings.data})
         principal = Principal(Kind.AGENT, worker, agent.type)
         shopfloor = await asyncio.to_thread(Shopfloor, served, kind="crew", only=principal)
@@ -443,7 +444,7 @@ class CrewDriver:
                 del self._contexts[worker]
 
     async def _drive_again(self, run: str, agent: Agent, *given: Any, **facts: Any) -> Ending:
-        """Drive the planner or the reviewer, and start it again after a crash, for `--attempts` attempts in all."""
+        """Drive the planner or the reviewer, restarting it after a crash, for up to `--attempts` attempts."""
         ending = await self._drive_agent(run, agent, *given, **facts)
         for attempt in range(1, self._options.attempts):
             if ending.code != AGENT_FAILED or self._is_ending():
@@ -453,7 +454,7 @@ class CrewDriver:
         return ending
 
     async def _prepare_worktree(self, folder: Path, branch: str | None) -> str | None:
-        """Create or repair a worktree; return why it cannot be used, or None."""
+        """Create or repair a worktree; return the reason if it cannot be used, or None."""
         if await self._worktrees.ensure_worktree(folder, branch):
             project = self._worktrees.project_of(folder)
             failing = await verification.find_failing_command(self._options.setup, project, 3600.0)
@@ -502,7 +503,7 @@ class CrewDriver:
     # Workers
 
     async def _work(self, number: int) -> None:
-        """Take one task after the other, until the worker is no longer wanted."""
+        """Work on one task after another, until the worker is no longer wanted."""
         worker, crashes = self._worker_name(number), 0
         agent = await self._store.ensure_agent(worker)
         while number <= self._status.crew.workers and worker not in self._budgets.leaving and self._ending is None:
@@ -521,13 +522,13 @@ class CrewDriver:
     async def _find_task(self, worker: str) -> int | None:
         """Return the task that the worker holds, or claim the next one."""
         status = self._status
-        if status.crew.wanted is not Wanted.GO or self._is_used_up:
+        if status.crew.wanted is not Wanted.GO or self._is_exhausted:
             return None
         if held := status.held.get(worker):
-            # An agent that has lost it may still end its turn, in the same worktree.
+            # The agent that lost the task may still be ending its turn in the same worktree.
             driven = {each.run.task for each in self._contexts.values() if isinstance(each.work, TaskWork)}
             return next((task for task in held if task not in driven), None)
-        # Before the claim: a task that no budget is left for stays in the queue as it is.
+        # Before the claim: a task without any budget left stays in the queue untouched.
         if not status.ready or await self._find_exhausted_budget(worker, count_iterations=True):
             return None
         if worker in self._budgets.leaving:
@@ -571,17 +572,17 @@ class CrewDriver:
         return await self._drive_agent(run, agent, folder, given, work, spec=spec, task=task)
 
     async def _settle_task(self, worker: str, task: int, ending: Ending) -> None:
-        """Do with the task what the ending of its run calls for."""
+        """Update the task according to the ending of its run."""
         facts = {"crew": self.name, "worker": worker, "task": f"task-{task}"}
         if ending.code == 0:
             return
         if ending.code == LOST:
             self._view.show("task_lost", **facts, why=ending.reason)
         elif self._is_ending():
-            # The worker holds it until the crew is resumed; the lease returns it otherwise.
+            # The worker keeps it until the crew is resumed; otherwise its lease expires.
             self._view.show("task_left", **facts, folder=str(self._worktrees.task_folder(task)))
         else:
-            # The budget of the worker, not of the task: another worker continues it.
+            # The worker's budget, not the task's: another worker continues it.
             is_leaving = worker in self._budgets.leaving
             final = ending.code in (NO_PROGRESS, BUDGET_EXHAUSTED) and not is_leaving
             attempts = sys.maxsize if is_leaving else self._options.attempts
@@ -591,7 +592,7 @@ class CrewDriver:
             self._view.show("task_returned", **facts, state=returned.state.value, why=ending.reason)
 
     async def _wait_after_crash(self, worker: str, crashes: int) -> None:
-        """Wait before a fresh start; after three crashes within a minute, until the pause of the agent is over."""
+        """Wait before a restart; after three crashes within a minute, until the agent's pause is over."""
         agent = await self._store.ensure_agent(worker)
         seconds = min(_BACKOFF_SECONDS * 2**crashes, _MAX_BACKOFF_SECONDS)
         now = time.time() * SECOND
@@ -616,7 +617,7 @@ class CrewDriver:
     # The reviewer
 
     async def _review(self) -> None:
-        """Review one task after the other."""
+        """Review one task after another."""
         worker, options = f"{self.name}-reviewer", self._options.reviewer
         assert options is not None
         agent = await self._store.ensure_agent(worker, Role.REVIEWER)
@@ -626,7 +627,7 @@ class CrewDriver:
             found = await self._find_queued(
                 lambda merge: merge.state is MergeState.REVIEW and (merge.task, merge.commit) not in self._undecided
             )
-            if found is None or self._is_used_up:
+            if found is None or self._is_exhausted:
                 await changed.wait()
                 continue
             merge, task = found.merge, found.task
@@ -648,7 +649,7 @@ class CrewDriver:
             await self._refresh()
 
     async def _find_queued(self, wanted: Callable[[Merge], bool]) -> CrewTask | None:
-        """Return the first task in the merge queue that is wanted and that its worker has handed over."""
+        """Return the first wanted task in the merge queue that its worker has handed over."""
         if self._status.crew.wanted is not Wanted.GO:
             return None
         for merge in self._status.merges:
@@ -661,11 +662,11 @@ class CrewDriver:
     # The merge queue
 
     async def _merge(self) -> None:
-        """Merge one task after the other."""
+        """Merge one task after another."""
         while self._ending is None:
             changed = self._changed
             for merge in self._status.merges:
-                # A driver was killed between the check and the note that the branch has moved.
+                # A driver was killed after verification, before it recorded that the branch had moved.
                 if merge.state is MergeState.VERIFIED and merge.merged_commit is not None:
                     await self._finish_merge(merge.task, merge.merged_commit)
             found = await self._find_queued(lambda merge: merge.state is MergeState.QUEUED)
@@ -683,7 +684,7 @@ class CrewDriver:
             await self._refresh()
 
     async def _merge_task(self, found: CrewTask) -> str | None:
-        """Put a task's work onto the crew's branch, verify it and move the branch. Return why it was not merged."""
+        """Apply a task's work to the crew's branch, verify it and move the branch. Return why it was not merged."""
         task, merge = found.task, found.merge
         assert merge is not None
         folder = self._worktrees.folder / "merge"
@@ -692,7 +693,7 @@ class CrewDriver:
             return fault
         message = f"task-{task.number}: {task.title}\n\nTask: task-{task.number}\nWorker: {task.assignee}\n"
         commit, is_new = await self._worktrees.squash(folder, merge.commit, message)
-        # Without a new commit the branch has the work already, and nothing is left to verify.
+        # Without a new commit, the branch already has the work, and nothing is left to verify.
         if is_new:
             commands: list[Sequence[str]] = [*([json.loads(task.acceptance)] if task.acceptance else [])]
             commands += self._options.verify
@@ -707,8 +708,8 @@ class CrewDriver:
         return None
 
     async def _finish_merge(self, task: int, commit: str) -> None:
-        """Move the crew's branch to a verified commit, unless it has, and complete the task."""
-        # The branch has moved since the check, so the work has to be verified on its new tip.
+        """Move the crew's branch to a verified commit, unless it already contains it, and complete the task."""
+        # The branch has moved since verification, so the work must be verified on the new tip.
         if not await self._worktrees.advance(commit):
             await self._store.requeue_merge(task)
         else:
@@ -720,13 +721,13 @@ class CrewDriver:
         await self._refresh()
 
     async def _remove_task_worktree(self, task: int) -> None:
-        """Remove the worktree and the branch of a task whose work is merged."""
+        """Remove the worktree and the branch of a merged task."""
         await self._worktrees.remove_worktree(self._worktrees.task_folder(task))
         await self._worktrees.delete_branch(self._worktrees.task_branch(task))
         self._removed.add(task)
 
     async def _adopt_foreign_work(self) -> None:
-        """Put finished tasks of agents that people started themselves into the merge queue, by their branch."""
+        """Add the branches of finished tasks to the merge queue if people started their agents themselves."""
         if self._status.crew.phase is not Phase.WORK:
             return
         for agent, numbers in self._status.held.items():
@@ -745,11 +746,11 @@ class CrewDriver:
     # The end
 
     async def end_removals(self) -> None:
-        """Wait until git has removed what it began to remove. A removal that failed is repeated by `finish`."""
+        """Wait for git to finish removals in progress. `finish` repeats failed ones."""
         await asyncio.gather(*self._removals, return_exceptions=True)
 
     async def finish(self, ending: Ending) -> None:
-        """Record how the crew ended, and mail the report."""
+        """Record the ending of the crew, and mail the report."""
         await self._account(halted=True)
         await self.end_removals()
         board = await self._store.load_board()
@@ -761,7 +762,7 @@ class CrewDriver:
                 await self._remove_task_worktree(task.number)
             elif await has_changes(folder):
                 left.append(f"task-{task.number}: {folder}")
-        # A reviewer that was ended has left its copy of the work.
+        # A reviewer that was stopped leaves its copy of the work behind.
         for name in ("plan", "merge", *(f"review-{task.number}" for task in board.tasks)):
             folder = self._worktrees.folder / name
             if folder.exists():
@@ -781,7 +782,7 @@ def _load_template(settings: Settings, options: RunOptions, default: Path, varia
 
 
 async def _wait_first(*awaitables: Awaitable[Any]) -> None:
-    """Wait until the first is done. Coroutines are cancelled, tasks continue."""
+    """Wait until the first one is done. Coroutines are cancelled, tasks continue."""
     tasks = [each if isinstance(each, asyncio.Task) else asyncio.ensure_future(each) for each in awaitables]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""The budgets of a crew and of its workers: what each has used, and which turns they leave."""
+"""The budgets of a crew and of its workers: the usage of each, and the turns that are left."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from shopfloor.runner.crew_store import Board
 
 @dataclass
 class CrewBudgets:
-    """The budgets of one crew. `contexts` are its agents at work, `clock` its time that is not in the store yet.
+    """The budgets of one crew. `contexts` are its agents at work, `clock` its time that is not stored yet.
 
-    Iterations count before a turn begins, and not in its middle: a turn that a budget allowed comes to its end, and its
-    work is merged.
+    Iterations are checked before a turn begins, not during it: a turn that was admitted runs to its end, and its work
+    is merged.
     """
 
     crew: str
@@ -27,11 +27,11 @@ class CrewBudgets:
     contexts: Mapping[str, RunContext]
     clock: Stopwatch
     leaving: dict[str, Total] = field(default_factory=dict)
-    """Workers whose budget is used up, with what each has used."""
+    """Workers with an exhausted budget, and their usage."""
     _admitted: dict[str, int] = field(default_factory=dict)
-    """How many iterations each run has, of those that this driver has let begin."""
+    """Number of iterations of each run that this driver has admitted."""
     _taken_over: dict[str, Total] = field(default_factory=dict)
-    """The time and iterations that others had used for the tasks that a worker took over from them."""
+    """Time and iterations that others had used on tasks a worker took over from them."""
 
     @property
     def are_set(self) -> bool:
@@ -39,7 +39,7 @@ class CrewBudgets:
         return any([*self.options.get_budget().values(), *self.options.get_budget("worker_").values()])
 
     def find_exhausted(self, board: Board, *, count_iterations: bool) -> Ending | None:
-        """Return the ending when a budget of the crew is used up."""
+        """Return the ending if a budget of the crew is exhausted."""
         budget = self.options.get_budget()
         used = self.count_whole_usage(board)
         exhausted = find_exhausted_total(used, **(budget if count_iterations else _without_iterations(budget)))
@@ -49,10 +49,10 @@ class CrewBudgets:
         return Ending(RunState.STOPPED, BUDGET_EXHAUSTED, hint)
 
     def dismiss_workers(self, board: Board, asking: str | None) -> dict[str, ExhaustedBudget]:
-        """Return the workers that leave from now on, with the budget that is used up. `asking` is between two turns."""
+        """Return the workers to dismiss now, with their exhausted budget. `asking` is between two turns."""
         budget, dismissed = self.options.get_budget("worker_"), {}
         for worker, used in self.count_usage(board).items():
-            # The budgets of a worker are not those of the planner and of the reviewer.
+            # Worker budgets do not apply to the planner and the reviewer.
             if worker in self.leaving or not worker.startswith(f"{self.crew}-worker-"):
                 continue
             is_busy = worker in self.contexts and worker != asking
@@ -62,7 +62,7 @@ class CrewBudgets:
         return dismissed
 
     def describe_leaving(self) -> str:
-        """Say that every worker has used its budget up, and with which option all of them continue."""
+        """Say that every worker's budget is exhausted, and which option lets all of them continue."""
         most = Total(
             max(used.seconds for used in self.leaving.values()),
             max(used.iterations for used in self.leaving.values()),
@@ -71,11 +71,11 @@ class CrewBudgets:
         )
         exhausted = find_exhausted_total(most, **self.options.get_budget("worker_"), prefix="worker-")
         assert exhausted is not None
-        reason = f"every worker has used its budget up: {exhausted.reason}"
+        reason = f"every worker has used up its budget: {exhausted.reason}"
         return f"{reason}. Continue: shopfloor crew resume {self.crew} {exhausted.option}"
 
     def is_admitted(self, run: str, number: int) -> bool:
-        """Report whether an iteration is counted already, as one that is repeated after a rate limit is."""
+        """Report whether an iteration is already counted: it may be repeated after a rate limit."""
         return number < self._admitted.get(run, 0)
 
     def admit(self, run: str, number: int) -> None:
@@ -83,7 +83,7 @@ class CrewBudgets:
         self._admitted[run] = number + 1
 
     def take_over(self, board: Board, worker: str, name: str) -> None:
-        """Note what others have used in a run that a worker continues: it is not for the worker's own budget."""
+        """Record others' usage in a run that a worker continues: it does not count toward the worker's own budget."""
         for run in board.runs:
             if run.name == name and run.worker != worker:
                 others = self._taken_over.setdefault(worker, Total())
@@ -91,7 +91,7 @@ class CrewBudgets:
                 others.iterations += self._count_iterations(run)
 
     def count_usage(self, board: Board) -> dict[str, Total]:
-        """Count what each agent has used so far, including the turns that are in progress."""
+        """Count the usage of each agent so far, including turns in progress."""
         # Tokens and cost by agent, not by run: several agents may have worked in one run.
         totals = {worker: Total(tokens=tokens, cost=cost) for worker, (tokens, cost) in board.usage.items()}
         for run in board.runs:
@@ -111,7 +111,7 @@ class CrewBudgets:
         return totals
 
     def count_whole_usage(self, board: Board) -> Total:
-        """Count what the crew has used so far. Its time is that of the crew, because its agents work side by side."""
+        """Count the usage of the crew so far. Its time is the crew's own, because its agents work in parallel."""
         unstored = [_get_unstored(context) for context in self.contexts.values()]
         return Total(
             board.crew.spent / SECOND + self.clock.seconds,
@@ -126,7 +126,7 @@ class CrewBudgets:
 
 
 def _get_unstored(context: RunContext) -> tuple[int, int]:
-    """Return the tokens and the cost of a turn in progress that the store does not have yet."""
+    """Return the tokens and the cost of a turn in progress that are not stored yet."""
     return (0, 0) if context.current is None else context.current.usage.unstored
 
 

@@ -93,7 +93,7 @@ def resume(
 ) -> int:
     """Continue a crew that no process drives, and return the exit code.
 
-    `given` are options of the crew, and `of_task` options that each role has for one task, plan or review.
+    `given` are options of the crew. `of_task` are options of every role for one task, plan or review.
     """
     with contextlib.closing(Shopfloor(settings, kind="cli")) as shopfloor:
         crew = crew_store.get_crew(shopfloor, name)
@@ -105,7 +105,7 @@ def resume(
 
 
 def merge(settings: Settings, name: str) -> str:
-    """Merge the branch of a crew into the branch of the project, and return what was done."""
+    """Merge the branch of a crew into the project's branch, and return a description."""
     with contextlib.closing(Shopfloor(settings, kind="cli")) as shopfloor:
         result = shopfloor.answer("desk", "crew_merge_branch", {"crew": name}, transport="cli")
     if result.error is not None:
@@ -123,16 +123,16 @@ def describe_merge(merged: dict[str, Any]) -> str:
 def read_options(
     settings: Settings, file: Path | None, given: dict[str, Any], roles: dict[str, dict[str, Any]]
 ) -> CrewOptions:
-    """Read the options of a crew. The options of [run] in shopfloor.toml are the defaults of every worker."""
+    """Read the options of a crew. The options of [run] in shopfloor.toml are the defaults for every worker."""
     if "agent" not in roles.get("worker", {}) and file is None and settings.run.get("agent"):
         roles = {**roles, "worker": {"agent": settings.run["agent"], **roles.get("worker", {})}}
-    # A user who confines the agents of runs expects it of crews.
+    # A user who confines the agents of runs expects the same of crews.
     defaults = {name: value for name, value in settings.run.items() if name in SandboxOptions.model_fields}
     return make_absolute(read_crew_options(file, given, roles, defaults), settings.project)
 
 
 def _check_options(settings: Settings, options: CrewOptions, *, needs_planner: bool) -> None:
-    """Raise BadSettings when a crew cannot be driven with the options."""
+    """Raise BadSettings if a crew cannot be driven with the options."""
     roles: list[tuple[RunOptions | None, Path, tuple[str, ...]]] = [
         (kind, task_work.WORKER_TEMPLATE, task_work.WORKER_VARIABLES) for kind in options.worker
     ]
@@ -179,7 +179,7 @@ def _drive(
 async def _drive_crew(
     settings: Settings, crew: Crew, options: CrewOptions, view: View, workers: int | None, retry_failed: bool
 ) -> Ending:
-    # The server of the crew itself serves nothing: each agent gets one of its own.
+    # The crew's own server serves nothing: each agent gets its own.
     only = Principal(Kind.RUNNER, crew.name, CREW_DRIVER)
     shopfloor = await asyncio.to_thread(Shopfloor, settings, kind="crew", only=only)
     async with shopfloor:
@@ -208,7 +208,7 @@ async def _open_worktrees(settings: Settings, crew: Crew, *, in_sandbox: bool) -
 
 
 def get_worktree_folder(settings: Settings, name: str) -> Path:
-    """Return the folder with the worktrees of a crew."""
+    """Return the folder of a crew's worktrees."""
     return settings.data / WORKTREE_FOLDER / f"crew-{name}"
 
 
@@ -220,7 +220,7 @@ def list_dirty(settings: Settings, name: str) -> list[Path]:
 
 @contextmanager
 def _handle_signals(driver: CrewDriver) -> Iterator[None]:
-    """Stop the crew cleanly at the first signal, and end its agents at once at the second."""
+    """Stop the crew cleanly at the first signal, and end its agents immediately at the second."""
     loop = asyncio.get_running_loop()
     stopping = False
 

@@ -1,4 +1,4 @@
-"""The options of a crew: of the crew as a whole, and of each role. They are stored with it."""
+"""The options of a crew as a whole, and of each role. They are stored with it."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _BUDGETS = ("time", "iterations", "tokens", "cost")
 _ROLE_DEFAULTS: dict[str, dict[str, Any]] = {
     "worker": {"iterations": 20},
     "planner": {"iterations": 5},
-    # A reviewer reads. What it asks for beyond its tools is denied.
+    # A reviewer only reads. Requests beyond its tools are denied.
     "reviewer": {"iterations": 3, "permissions": "deny"},
 }
 
 
 class WorkerOptions(RunOptions):
-    """The options of one kind of worker: those of a run, per task, and how many there are."""
+    """The options of one kind of worker: those of a run, applied per task, and the number of workers."""
 
     count: int = Field(1, ge=0, le=64, description="Number of workers of this kind.")
 
 
 class CrewOptions(SandboxOptions):
-    """The options of `shopfloor crew start`. The roles have the options of a run; its budgets count per task."""
+    """The options of `shopfloor crew start`. The roles have the options of a run; their budgets count per task."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -87,9 +87,9 @@ def read_crew_options(
     roles: dict[str, dict[str, Any]],
     defaults: dict[str, Any] | None = None,
 ) -> CrewOptions:
-    """Combine defaults with a file and with options from the command line, each of which counts more than the last.
+    """Combine defaults, a file and command-line options, each of which overrides the one before.
 
-    `roles` has the options of the command line for each role. Those of the worker are for every kind of worker.
+    `roles` has the command-line options of each role. Those of the worker apply to every kind of worker.
     """
     known = _read_file(file)
     crew = {**(defaults or {}), **known.get("crew", {}), **given}
@@ -103,7 +103,7 @@ def read_crew_options(
     for role in ("planner", "reviewer"):
         chosen = {**known.get(role, {}), **roles.get(role, {})}
         if role == "planner" and "agent" not in chosen:
-            # The same agent, so the same models are on offer.
+            # The same agent offers the same models.
             first = crew["worker"][0]
             chosen = {**{name: first[name] for name in ("agent", "model") if name in first}, **chosen}
         if chosen.get("agent") is not None:
@@ -132,7 +132,7 @@ def _check_sandbox(file: Path | None, tables: Sequence[tuple[str, dict[str, Any]
 
 
 def change_options(stored: dict[str, Any], given: dict[str, Any], of_task: dict[str, Any]) -> CrewOptions:
-    """Return stored options with changes: to those of the crew, and to those that every role has for one task."""
+    """Return stored options with changes to those of the crew, and to the options of every role for one task."""
     changed = {**stored, **given}
     changed["worker"] = [{**kind, **of_task} for kind in stored.get("worker", ())]
     for role in ("planner", "reviewer"):
@@ -146,7 +146,7 @@ def change_options(stored: dict[str, Any], given: dict[str, Any], of_task: dict[
 
 
 def _name_role_option(role: str, field: str) -> str:
-    """Return the option of the command line that sets a field of a role."""
+    """Return the command-line option that sets a field of a role."""
     if field == "agent":
         return "--agent" if role == "worker" else f"--{role}"
     if field in _BUDGETS:
@@ -160,7 +160,7 @@ def _to_kebab(field: str) -> str:
 
 
 def _build_options(given: dict[str, Any], name_option: Callable[[Sequence[Any]], str]) -> CrewOptions:
-    """Validate the options; `name_option` says where a person has set what is wrong."""
+    """Validate the options; `name_option` names the place where the user set a wrong value."""
     try:
         return CrewOptions(**given)
     except ValidationError as error:
@@ -168,7 +168,7 @@ def _build_options(given: dict[str, Any], name_option: Callable[[Sequence[Any]],
         for item in error.errors(include_url=False):
             rule = "is unknown" if item["type"] == "extra_forbidden" else describe_rule(item)
             problems.append(f"{name_option(item['loc'])} {rule}")
-        # An option of the command line is wrong for every kind of worker.
+        # A wrong command-line option is wrong for every kind of worker.
         text = "; ".join(dict.fromkeys(problems))
         raise BadSettings(text, hint="Run `shopfloor crew start --help` for the options") from None
 

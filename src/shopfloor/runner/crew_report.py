@@ -1,5 +1,5 @@
-"""The report of a crew: what was done by which agent, in what time and for what cost, what failed and why, and what
-people were asked."""
+"""The report of a crew: the work of each agent with its time and cost, failures and their reasons, and the questions to
+people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def write_report(board: Board, questions: Sequence[AskedQuestion], reason: str, 
     crew, runs = board.crew, {run.task: run for run in board.runs if ".task-" in run.name}
     tokens, cost = sum(run.tokens for run in board.runs), sum(run.cost for run in board.runs)
     merged = {merge.task: merge.merged_commit for merge in board.merges if merge.state == "merged"}
-    # The command that continues the crew ends its line, to be copied.
+    # The command that continues the crew ends its line, to be easy to copy.
     reason, _, how = reason.partition(". Continue: ")
     lines = [
         f"{reason}.",
@@ -45,7 +45,7 @@ def write_report(board: Board, questions: Sequence[AskedQuestion], reason: str, 
 
 
 def _describe_requests(board: Board) -> list[str]:
-    """Describe permissions and plans that people were asked for."""
+    """Describe the permissions and plans that people were asked to approve."""
     of_run, lines = {run.name: run for run in board.runs}, []
     for request in board.requests:
         run = of_run[request.run]
@@ -56,7 +56,7 @@ def _describe_requests(board: Board) -> list[str]:
 
 
 def _describe_questions(questions: Sequence[AskedQuestion]) -> list[str]:
-    """Describe questions that agents asked by mail."""
+    """Describe the questions that agents asked by mail."""
     lines = []
     for question in questions:
         lines.append(f"- {question.agent} in mail-{question.mail}: {question.subject}")

@@ -1,4 +1,4 @@
-"""What the driver of a crew reads and writes: through the `crew` toolset, and as an agent through the factory's tools."""
+"""The store as the crew's driver uses it: through the `crew` toolset, and as an agent through the factory's tools."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from shopfloor.serving import Shopfloor
 from shopfloor.toolkit import Credential
 
 OUTAGE_PAUSE_SECONDS = 15.0
-"""Seconds between two attempts in a long outage of the store."""
+"""Seconds between attempts during a long outage of the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A crew with the tasks of its epic, what each waits for, its merge queue and its runs."""
+    """A crew with the tasks of its epic, their blockers, its merge queue and its runs."""
 
     crew: Crew
     epic: Epic
@@ -31,12 +31,12 @@ class Board:
     merges: list[Merge]
     runs: list[Run]
     usage: dict[str, tuple[int, int]]
-    """The tokens and the cost of each agent."""
+    """Tokens and cost by agent."""
     requests: list[Request]
 
 
 class CrewStore:
-    """One crew in the store, as its driver sees it. Calls are made as the principal `runner:NAME`."""
+    """One crew in the store, for its driver. Calls are made as the principal `runner:NAME`."""
 
     def __init__(self, shopfloor: Shopfloor, name: str) -> None:
         self._shopfloor = shopfloor
@@ -44,7 +44,7 @@ class CrewStore:
         self.fence = 0
 
     async def drive(self, options: str, workers: int | None, *, retry_failed: bool) -> Crew:
-        """Take the crew over as its driver; with `retry_failed`, put its failed tasks into the queue again."""
+        """Take the crew over as its driver; with `retry_failed`, return its failed tasks to the queue."""
         given = {"options": options, "workers": workers, "retry_failed": retry_failed}
         crew = convert(await self._call("crew_drive", given), Crew)
         self.fence = crew.fence
@@ -56,7 +56,7 @@ class CrewStore:
         return convert(await self._call("crew_wait", given), CrewStatus)
 
     async def load_status(self) -> CrewStatus:
-        """Load the status of the crew as it is."""
+        """Load the current status of the crew."""
         return convert(await self._call("crew_status", {}), CrewStatus)
 
     async def load_board(self) -> Board:
@@ -64,7 +64,7 @@ class CrewStore:
         return convert(await self._call("crew_board", {}), Board)
 
     async def list_questions(self) -> list[AskedQuestion]:
-        """List the mails in which the agents of the crew have asked a person."""
+        """List the questions that the crew's agents have mailed to people."""
         return convert(await self._call("crew_questions", {}), list[AskedQuestion])
 
     async def load_task(self, task: int) -> CrewTask:
@@ -72,7 +72,7 @@ class CrewStore:
         return convert(await self._call("task_load", {"task": task}), CrewTask)
 
     async def ensure_agent(self, name: str, role: Role = Role.WORKER) -> Agent:
-        """Return an agent of the crew, created if it is missing."""
+        """Return an agent of the crew, creating it if it is missing."""
         return convert(await self._write("agent_ensure", name=name, role=role.value), Agent)
 
     async def touch_agents(self, names: list[str], spent: int, *, halted: bool) -> None:
@@ -86,7 +86,7 @@ class CrewStore:
     async def open_run(
         self, run: str, *, worker: str, project: str, spec: str, options: str, task: int | None = None
     ) -> Run:
-        """Return the run in which an agent of the crew works, created if it is missing."""
+        """Return the run in which an agent of the crew works, creating it if it is missing."""
         facts = {"worker": worker, "project": project, "spec": spec, "options": options, "task": task}
         return convert(await self._write("agent_open_run", run=run, **facts), Run)
 
@@ -102,32 +102,32 @@ class CrewStore:
         await self._call_as(worker, "mcp__task__update_status", given)
 
     async def return_task(self, task: int, worker: str, reason: str, attempts: int, *, final: bool = False) -> Task:
-        """Take a task from its worker: back to the queue, or FAILED."""
+        """Take a task from its worker: return it to the queue, or fail it."""
         facts = {"reason": reason, "attempts": attempts, "final": final}
         return convert(await self._write("task_return", task=task, worker=worker, **facts), Task)
 
     async def add_merge(self, task: int, branch: str, commit: str, *, review: bool) -> Merge:
-        """Put the branch of a task into the merge queue."""
+        """Add the branch of a task to the merge queue."""
         return convert(await self._write("merge_add", task=task, branch=branch, commit=commit, review=review), Merge)
 
     async def record_verified(self, task: int, commit: str) -> None:
-        """Record the commit that was verified, before the branch of the crew moves to it."""
+        """Record the verified commit, before the branch of the crew moves to it."""
         await self._write("merge_verified", task=task, commit=commit)
 
     async def requeue_merge(self, task: int) -> None:
-        """Put an entry back into the queue."""
+        """Return an entry to the queue."""
         await self._write("merge_requeue", task=task)
 
     async def record_merged(self, task: int, commit: str) -> None:
-        """Record that the branch of the crew has the work, and complete the task."""
+        """Record that the crew's branch contains the work, and complete the task."""
         await self._write("merge_done", task=task, commit=commit)
 
     async def return_merge(self, task: int, output: str, attempts: int, *, conflict: bool) -> None:
-        """Send work back to its worker with the output."""
+        """Return work to its worker with the output."""
         await self._write("merge_return", task=task, output=output, attempts=attempts, conflict=conflict)
 
     async def finish_planning(self, run: str, *, ask: bool) -> Crew:
-        """Record that there is a plan."""
+        """Record that planning is complete."""
         return convert(await self._write("crew_planned", run=run, ask=ask), Crew)
 
     async def alert(self, subject: str, body: str) -> None:
@@ -152,7 +152,7 @@ class CrewStore:
 
 
 def iterate_pauses() -> Iterator[float]:
-    """Yield the seconds between two attempts without end: a crew at night outlives a restart of its database."""
+    """Yield the pauses between attempts, endlessly: a crew at night survives a restart of its database."""
     yield from RETRY_PAUSE_SECONDS
     while True:
         yield OUTAGE_PAUSE_SECONDS

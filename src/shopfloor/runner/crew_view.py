@@ -12,13 +12,13 @@ from shopfloor.runner.permissions import ANSWERS
 from shopfloor.runner.view import format_until
 
 _MAX_FURTHER_LINES = 8
-"""Lines of an output that follow the line of its event."""
+"""Lines of output that follow the line of an event."""
 
 Facts = dict[str, Any]
 
 
 class CrewView:
-    """One line per event, cut to the width of the terminal; what a person has to read in full follows it."""
+    """One line per event, cut to the width of the terminal; text that must be read in full follows it."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
@@ -33,13 +33,13 @@ class CrewView:
         first, *rest = text.splitlines() or [""]
         head = f"{at} {subject}: {first}"
         shown = [head if event in _WHOLE or len(head) <= width else f"{head[: width - 1]}…"]
-        # A person decides about all that a question shows, and the command that answers it is at its end.
+        # A person needs the whole question to decide, and the command that answers it is at its end.
         count = len(rest) if event == "permission_asked" else _MAX_FURTHER_LINES
         shown += [f"         {line}" for line in rest[:count]]
         if len(rest) > count:
             shown.append(f"         … {len(rest) - count} more lines")
         for line in shown:
-            # Text of agents must not control the terminal.
+            # Text from agents must not control the terminal.
             self._stream.write("".join(char if char.isprintable() else " " for char in line) + "\n")
         self._stream.flush()
 

@@ -1,4 +1,4 @@
-"""What people and reviewers decide about the work of a run: its plan, single tasks, and the whole."""
+"""Decisions of people and reviewers about the work of a run: its plan, single tasks, and the whole."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ APPROVE = "approve"
 
 
 async def ask_decision(context: RunContext, kind: str, question: str) -> bool:
-    """Ask a person to approve, and wait without using budget. Words instead go into the next prompt.
+    """Ask a person to approve, and wait without using budget. A reply in words goes into the next prompt.
 
     Without an answer in time, the run ends.
     """
     number = await context.store.ask_decision(kind, question)
     seconds = context.options.question_time
     await context.begin_waiting(f"a decision on request-{number}", seconds)
-    # An agent that sits idle for hours holds memory and connections for nothing.
+    # An agent that idles for hours holds memory and connections for nothing.
     await context.end_agent()
     with context.clock:
         answer = await context.store.wait_for_answer(number, seconds)
@@ -68,7 +68,7 @@ def list_unproven(context: RunContext, tasks: Iterable[Task]) -> list[Task]:
 
 
 async def prove_tasks(context: RunContext, tasks: Iterable[Task]) -> None:
-    """Run the acceptance commands of completed tasks. A task whose command fails is remaining again."""
+    """Run the acceptance commands of completed tasks, and reopen each task whose command fails."""
     for task in tasks:
         command = json.loads(task.acceptance or "[]")
         failing = await verification.find_failing_command(
@@ -81,7 +81,7 @@ async def prove_tasks(context: RunContext, tasks: Iterable[Task]) -> None:
 
 
 async def reopen_task(context: RunContext, task: Task, why: str) -> None:
-    """Return a task to the remaining ones and say why in the next prompt."""
+    """Reopen a task and say why in the next prompt."""
     id = format_task_id(task.number)
     context.proven.pop(task.number, None)
     await context.store.reopen_task(task.number)
@@ -95,10 +95,11 @@ async def reopen_task(context: RunContext, task: Task, why: str) -> None:
 
 
 async def review_run(context: RunContext, snapshot: RunSnapshot, verified: str) -> str | None:
-    """Start a review of verified work and wait for it. Return None when it is approved, or what the next prompt says."""
+    """Review verified work and wait for the verdict. Return None if it is approved, otherwise a text for the next
+    prompt."""
     rejections, last = await context.store.list_rejections(), snapshot.last_iteration
     if rejections and last is not None and (rejections[-1].decided_at or 0) > (last.ended_at or 0):
-        # A driver was killed after the verdict. Asking again would cost a review, and forget this one.
+        # A driver was killed after the verdict. Asking again would cost a review, and discard this one.
         return await _handle_rejection(context, rejections[-1].comment, None)
     options = context.options
     assert options.reviewer is not None
@@ -122,8 +123,8 @@ async def review_run(context: RunContext, snapshot: RunSnapshot, verified: str) 
 
 
 async def _handle_rejection(context: RunContext, comment: str, failure: str | None) -> str | None:
-    """Return the comment for the next prompt; after too many rejections, or without a verdict, a person decides."""
-    # Counted in the store: a driver that is killed must not grant the agent further rounds.
+    """Return the comment for the next prompt; after too many rejections, or without a verdict, ask a person."""
+    # Counted in the store: killing the driver must not grant the agent further rounds.
     rejections = len(await context.store.list_rejections())
     if failure is None and rejections < context.options.review_rounds:
         return f"A reviewer read the work and requests changes:\n{comment}"

@@ -19,11 +19,11 @@ _TIMEOUT_SECONDS = 300.0
 _OUTPUT_BYTES = 16 * 1024 * 1024
 _MAX_OUTPUT_CHARACTERS = 4000
 _REAPED = frozenset({"add", "checkout", "commit", "merge", "reset", "worktree add", "worktree remove"})
-"""Commands that run hooks or filters of the repository or write its files: they may take long and start anything."""
+"""Commands that run hooks or filters of the repository or write its files: they may take long and start any program."""
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 WORKTREE_FOLDER = "worktrees"
-"""The folder of the data folder with the worktrees of runs and crews."""
+"""The folder for worktrees of runs and crews, inside the data folder."""
 BRANCH_PREFIX = "shopfloor/"
 
 DirtyFiles = dict[str, str]
@@ -31,7 +31,7 @@ DirtyFiles = dict[str, str]
 
 
 async def find_dirty_files(project: Path) -> DirtyFiles:
-    """Find the files of the project that git reports as changed or untracked, by their names from the repository."""
+    """Find the project's changed and untracked files, named from the top of the repository."""
     root = await _find_repository(project)
     arguments = ("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--")
     status = await _run_git(project, *arguments, ".")
@@ -39,7 +39,7 @@ async def find_dirty_files(project: Path) -> DirtyFiles:
     for name in (entry[3:] for entry in status.split("\0") if len(entry) > 3):
         file = root / name
         try:
-            # A link is compared by its target's name. Following it would hash a file outside of the project.
+            # Compare a link by its target's name. Following it would hash a file outside the project.
             if file.is_symlink():
                 files[name] = f"link {file.readlink()}"
                 continue
@@ -51,11 +51,12 @@ async def find_dirty_files(project: Path) -> DirtyFiles:
 
 
 async def commit_changes(project: Path, before: DirtyFiles, message: str) -> list[str]:
-    """Commit the files that changed since `before` and return their names. Other staged or changed files stay as is."""
+    """Commit the files that changed since `before` and return their names. Leave other staged or changed files as they
+    are."""
     root, after = await _find_repository(project), await find_dirty_files(project)
     changed = sorted(name for name, digest in after.items() if before.get(name) != digest)
-    # --only commits these files as they are on disk and leaves the index alone, so that what a person has staged is
-    # not swept into the commit. It knows no untracked files, hence --intent-to-add first.
+    # --only commits these files as they are on disk and leaves the index alone, so that the commit does not sweep in
+    # what a person has staged. It ignores untracked files, hence --intent-to-add first.
     if changed:
         await _run_git(root, "add", "--intent-to-add", "--", *changed)
         await _run_git(root, "commit", "--quiet", "--only", "--file=-", "--", *changed, input=message)
@@ -63,7 +64,7 @@ async def commit_changes(project: Path, before: DirtyFiles, message: str) -> lis
 
 
 async def find_prefix(project: Path) -> str | None:
-    """Return the path of the project from the top of its repository; None without a repository that has a commit."""
+    """Return the project's path from the top of its repository; None without a repository that has a commit."""
     try:
         await _run_git(project, "rev-parse", "--verify", "--quiet", "HEAD")
         return (await _run_git(project, "rev-parse", "--show-prefix")).rstrip("\n")
@@ -77,23 +78,23 @@ async def add_worktree(project: Path, folder: Path, branch: str) -> None:
 
 
 async def detach_head(project: Path) -> None:
-    """Take a worktree off its branch: a commit in a sandbox can write no branch."""
+    """Detach the HEAD of a worktree: a commit in a sandbox cannot write a branch."""
     await _run_git(project, "checkout", "--quiet", "--detach")
 
 
 async def publish_commits(worktree: Path, branch: str) -> None:
-    """Move a branch to the last commit of a worktree that is off its branch."""
+    """Move a branch to the last commit of a detached worktree."""
     head = (await _run_git(worktree, "rev-parse", "--abbrev-ref", "HEAD")).strip()
     commit = (await _run_git(worktree, "rev-parse", "--verify", "HEAD^{commit}")).strip()
     if head != "HEAD" or _COMMIT.fullmatch(commit) is None:
         return
-    # In the repository itself, outside of the sandbox: only its own config and hooks count there.
+    # In the repository itself, outside the sandbox: only its own config and hooks apply there.
     _, common = find_git_folders(worktree)
     await run_git(common, ("update-ref", f"refs/heads/{branch}", commit), (f"--git-dir={common}",))
 
 
 async def snapshot_tree(project: Path) -> str | None:
-    """Store the files of the project, changed and untracked ones too, as a tree of git; None without a repository."""
+    """Store the project's files, including changed and untracked ones, as a git tree; None without a repository."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             index = (await _run_git(project, "rev-parse", "--git-path", "index")).rstrip("\n")
@@ -103,9 +104,9 @@ async def snapshot_tree(project: Path) -> str | None:
 
 
 async def fingerprint_tree(project: Path) -> str:
-    """Return a text that differs as soon as a file does that git does not ignore; nothing without a repository.
+    """Return a text that changes with any file that git does not ignore; empty without a repository.
 
-    A commit changes no file, and does not change it.
+    A commit changes no file, so the text stays the same.
     """
     try:
         async with _discarding_objects(project) as (index, environment, scratch):
@@ -115,7 +116,7 @@ async def fingerprint_tree(project: Path) -> str:
 
 
 async def diff_tree(project: Path, base: str, *options: str) -> str | None:
-    """Return the changes of the project since a snapshot; None when they cannot be found out."""
+    """Return the project's changes since a snapshot; None if they cannot be determined."""
     try:
         async with _discarding_objects(project) as (index, environment, scratch):
             tree = await _write_tree(project, index, environment, scratch)
@@ -130,7 +131,7 @@ async def diff_tree(project: Path, base: str, *options: str) -> str | None:
 async def _discarding_objects(project: Path) -> AsyncIterator[tuple[Path, dict[str, str], Path]]:
     """Yield the index, an environment in which git stores new objects in a temporary folder, and that folder.
 
-    An agent may have written gigabytes that no one commits, and the repository must not keep them.
+    An agent may have written gigabytes that are never committed, and the repository must not keep them.
     """
     paths = await _run_git(project, "rev-parse", "--git-path", "index", "--git-path", "objects")
     index, objects = paths.splitlines()
@@ -145,9 +146,9 @@ async def _discarding_objects(project: Path) -> AsyncIterator[tuple[Path, dict[s
 
 
 async def _write_tree(project: Path, index: Path, environment: Mapping[str, str], scratch: Path) -> str:
-    """Write the files of the project as a tree, with a copy of its index, and return the tree's id."""
-    # A copy of the index keeps what git knows about unchanged files: it reads only those that changed. Its time is kept
-    # too, because git takes a file for unchanged when it has the same size and is older than the index.
+    """Write the project's files as a tree, using a copy of its index, and return the tree's id."""
+    # The copy keeps git's knowledge of unchanged files, so it reads only changed ones. The copy also keeps the index's
+    # timestamp, because git considers a file unchanged if its size is the same and it is older than the index.
     with suppress(FileNotFoundError):
         shutil.copy2(index, environment["GIT_INDEX_FILE"])
     await _run_git(project, "add", "--all", "--", ".", environment=environment, scratch=scratch)
@@ -166,7 +167,7 @@ async def _run_git(
     environment: Mapping[str, str] | None = None,
     scratch: Path | None = None,
 ) -> str:
-    # Literal: a file that an agent calls `*` or `:(top)` must not become a pattern.
+    # Literal: a file that an agent names `*` or `:(top)` must not become a pattern.
     options = ("--literal-pathspecs",)
     return os.fsdecode(await run_git(project, words, options, input, environment, scratch))
 
@@ -179,7 +180,7 @@ async def run_git(
     environment: Mapping[str, str] | None = None,
     scratch: Path | None = None,
 ) -> bytes:
-    """Run git and return its output, or raise GitFailed. In a sandbox, it may write to the folder `scratch`."""
+    """Run git and return its output, or raise GitFailed. In a sandbox, git may write to the folder `scratch`."""
     try:
         result = await processes.run_command(
             ("git", *options, "-c", "gc.auto=0", "-c", "rerere.enabled=false", *words),
@@ -189,8 +190,8 @@ async def run_git(
             input=input.encode(),
             tail_bytes=_OUTPUT_BYTES,
             scratch=scratch,
-            # A reaper takes ten times as long as a command that starts no other process. Such a command ends in a
-            # moment, even when the runner is killed.
+            # A reaper takes ten times as long as a command that starts no other process. Such a command ends quickly,
+            # even if the runner is killed.
             reaped=not _REAPED.isdisjoint({words[0], " ".join(words[:2])}),
         )
     except OSError as error:

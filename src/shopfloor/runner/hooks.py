@@ -1,6 +1,6 @@
 """Run the project's own commands at fixed moments of a run.
 
-Text that agents wrote reaches a hook on standard input only, never as part of a command line.
+Text from agents reaches a hook on standard input only, never as part of a command line.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from shopfloor.runner.processes import CommandResult
 from shopfloor.settings import Hook, Moment
 
 OUTPUT_CHARACTERS = 8 * 1024
-"""How much of a hook's output the next prompt includes, from its end."""
+"""How much of a hook's output the next prompt includes, counted from the end."""
 
 
 async def run_hooks(
     hooks: Mapping[Moment, Sequence[Hook]], moment: Moment, folder: Path, facts: Mapping[str, Any]
 ) -> tuple[list[CommandResult], list[str]]:
-    """Run the hooks of a moment. Return their results, and the texts that the next prompt should include."""
+    """Run the hooks for a moment of the run. Return their results, and the texts for the next prompt."""
     results, prompt_extras = [], []
     environment = {f"LOOP_{name.upper()}": str(facts[name]) for name in ("run", "iteration", "task") if name in facts}
-    # What agents wrote goes to standard input only. On a command line or in a variable, a shell could run it.
+    # Text from agents goes to standard input only. On a command line or in a variable, a shell could run it.
     for hook in hooks.get(moment, ()):
         result = await processes.run_command(
             hook.command,

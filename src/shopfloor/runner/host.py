@@ -26,9 +26,9 @@ class RunHost:
     context: RunContext
 
     async def choose_permission(self, request: PermissionRequest) -> str | None:
-        """Return the id of the option that the rules or a person chose, or None when the question was dropped."""
+        """Return the id of the option that the rules or a person chose, or None if the question was dropped."""
         context = self.context
-        # The run's own tools are calls of their own in the transcript, and always allowed.
+        # The run's own tools are recorded as their own calls in the transcript, and always allowed.
         is_shown = not permissions.is_own_tool(request)
         question = context.recorder.record_question(_format_title(request), request.details) if is_shown else None
         answer = await self._decide(request) or await self._ask_person(request)
@@ -43,7 +43,7 @@ class RunHost:
         return permissions.choose_option(request, answer)
 
     async def _decide(self, request: PermissionRequest) -> str | None:
-        """Return the answer of the policy or the rules, or None when a person has to decide."""
+        """Return the answer of the policy or the rules, or None if a person must decide."""
         context = self.context
         hooks = [hook.command for hooks in context.settings.hooks.values() for hook in hooks]
         commands = [*await context.work.list_commands(context), *hooks]
@@ -70,7 +70,7 @@ class RunHost:
         waiting = asyncio.create_task(store.wait_for_answer(number, context.options.permission_time))
         turn_end = asyncio.create_task(context.wait_for_turn_end())
         try:
-            # Both clocks are halted: the time that a person takes to answer counts for no budget.
+            # Both clocks are paused: a person's time to answer counts toward no budget.
             with context.clock, context.current.watch if context.current else contextlib.nullcontext():
                 await asyncio.wait({waiting, turn_end}, return_when=asyncio.FIRST_COMPLETED)
                 # Withdrawing also ends the wait for the answer.
@@ -86,8 +86,8 @@ class RunHost:
         return answer
 
     async def read_file(self, path: str, line: int | None, limit: int | None) -> str:
-        """Return the text of a file, or some of its lines. A file that does not exist reads as empty."""
-        # Gemini reads a file before it writes it and takes an error of any code as fatal.
+        """Return the text of a file, or some of its lines. A missing file reads as empty."""
+        # Gemini reads a file before it writes it, and treats an error of any code as fatal.
         try:
             text = await self.context.store.read_file(path)
         except FileNotFound:
@@ -99,23 +99,23 @@ class RunHost:
         return "".join(lines[first : None if limit is None else first + limit])
 
     async def write_file(self, path: str, content: str) -> None:
-        """Replace the text of a file, if the agent may: a write is a permission request like any other."""
+        """Replace the text of a file, if allowed: a write is a permission request like any other."""
         context = self.context
         permitted = await self._may_write(path, content)
-        # A write that is denied is a call too, so that it is in the log.
+        # A denied write is a call too, so that it is logged.
         await context.store.write_file(path, content if permitted else "", permitted=permitted)
         context.view.show("file_written", run=context.name, path=path)
 
     async def _may_write(self, path: str, content: str) -> bool:
         context = self.context
-        # An agent that asked for the edit itself has its answer. It holds for one write.
+        # An agent that already asked for the edit has its answer, which holds for one write.
         if context.current is not None and self._resolve(path) in context.current.permitted:
             context.current.permitted.discard(self._resolve(path))
             return True
         request = PermissionRequest("edit", "write a file", (path,), ())
         answer = await self._decide(request)
         if answer is None:
-            # Read only for a question: a write that needs none must not pay for a second call.
+            # Read only for a question: a write that needs none must not cost a second call.
             with contextlib.suppress(ClientError):
                 diff = format_diff(path, await self.read_file(path, None, None), content)
                 answer = await self._ask_person(replace(request, details=diff))
@@ -124,7 +124,7 @@ class RunHost:
         return answer != DENY
 
     def on_update(self, session: str, update: dict[str, Any]) -> None:
-        """Show a notification about the session; unknown types are ignored."""
+        """Show a notification about the session; ignore unknown types."""
         context = self.context
         read = read_update(update)
         context.recorder.record_update(session, read)
@@ -132,7 +132,7 @@ class RunHost:
             case ToolCallUpdate() as call:
                 facts = {"id": call.id, "title": call.title, "kind": call.kind, "status": call.status}
                 context.view.show("tool_call", run=context.name, **{key: _clip(text) for key, text in facts.items()})
-            # A late update of an earlier session must not count for this one.
+            # A late update of an earlier session must not count toward this one.
             case UsageReport(used, cost) if context.current is not None and session == context.current.session:
                 context.current.usage.report_context(used, cost)
             case AgentText("message", text):

@@ -1,4 +1,4 @@
-"""Coding agents that are known to speak ACP: the command that starts each, and how to install it."""
+"""Coding agents known to speak ACP: the command that starts each, and how to install it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class KnownAgent:
     install: str
     note: str = ""
     state: tuple[str, ...] = ()
-    """Where the agent keeps its sign-in and its sessions, from the home folder. A sandbox lets the agent write there."""
+    """Folders below the home folder where the agent keeps its sign-in and its sessions. A sandbox lets the agent write
+    there."""
 
     @property
     def program(self) -> str:
@@ -39,7 +40,7 @@ KNOWN_AGENTS = (
     KnownAgent(
         "Codex", "codex-acp", "npm install -g @agentclientprotocol/codex-acp", "sign in with codex", (".codex",)
     ),
-    # Without --skip-trust it gives the run's tools to its model in a trusted folder only.
+    # Without --skip-trust it gives the run's tools to its model only in a trusted folder.
     KnownAgent("Gemini CLI", "gemini --acp --skip-trust", "npm install -g @google/gemini-cli", state=(".gemini",)),
     KnownAgent(
         "goose",
@@ -58,7 +59,7 @@ KNOWN_AGENTS = (
 
 
 def describe_choices() -> str:
-    """Return the exact `--agent` options of the known agents, the installed ones first."""
+    """Return the exact `--agent` options of the known agents, installed ones first."""
     lines = [
         f"--agent '{agent.command}'  {agent.name}{'' if agent.installed else ' (not installed)'}"
         for agent in sorted(KNOWN_AGENTS, key=lambda agent: not agent.installed)
@@ -67,7 +68,7 @@ def describe_choices() -> str:
 
 
 def describe_installation(program: str) -> str:
-    """Return how to install a program that was not found."""
+    """Return how to install a missing program."""
     agent = next((each for each in KNOWN_AGENTS if each.program == program), None)
     if agent is None:
         return "Check the spelling, or name another: shopfloor agents known"

@@ -1,4 +1,4 @@
-"""The live view of a run: lines about what has happened, and below them a panel that is redrawn."""
+"""The live view of a run: lines about past events, and below them a panel that is redrawn."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ KEYS = {"a": "allow", "w": "always", "d": "deny"}
 _SHOWN_CALLS = 6
 _SHOWN_STEPS = 8
 _SHOWN_LINES = 6
-"""Lines of the agent's words that the panel shows, from their end."""
+"""Lines of the agent's words that the panel shows, counted from the end."""
 _MAX_WORDS = 20_000
 _MAX_LINES = 40
 
 _MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress": ("▸", "cyan")}
 _OTHER_MARK = ("○", "dim")
 _SILENT_EVENTS = frozenset({"permission", "file_written"})
-"""Events that are left out, because another line or the panel says the same."""
+"""Events left out, because another line or the panel says the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Line:
 
 
 class LiveView:
-    """Lines about what has happened, and below them a panel that is redrawn. Keys answer the agent's questions."""
+    """Lines about past events, and below them a panel that is redrawn. Keys answer the agent's questions."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
@@ -90,7 +90,7 @@ class LiveView:
         self._print(Line("  ·", f"question {number}: {answer or 'not answered'}", "yellow"))
 
     def _on_tool_call(self, id: str | None = None, **facts: Any) -> None:
-        """Add a tool call, or change the one of this id: an update has only what has changed."""
+        """Add a tool call, or update the one with this id: an update has only changed fields."""
         self._print_words()
         key = id or f"unnamed-{len(self._calls)}"
         status, title = self._calls.get(key, ("pending", ""))
@@ -99,7 +99,7 @@ class LiveView:
             self._calls.popitem(last=False)
 
     def _on_iteration_ended(self, iteration: int, outcome: str, **facts: Any) -> None:
-        """Print what the iteration achieved, with its time and tokens; the next one begins with an empty panel."""
+        """Print the result of the iteration, with its time and tokens; the next one begins with an empty panel."""
         self._print_words()
         tokens = facts.get("tokens") or 0
         used = [_format_seconds(facts.get("seconds") or 0)]
@@ -116,14 +116,15 @@ class LiveView:
         self._calls.clear()
 
     def _print_words(self) -> None:
-        """Print what the agent has said so far above the panel."""
+        """Print the agent's words so far above the panel."""
         text, self._words = self._words.strip(), ""
         if text:
             lines = [_to_printable(line) for line in text.splitlines()]
             self._console.print(Text("\n".join(f"  {line}" for line in lines), style="italic"), highlight=False)
 
     def _print(self, line: Line, max_lines: int | None = _MAX_LINES) -> None:
-        """Print a line that fits the terminal: its text is cut, not its suffix. Further lines of the text follow it."""
+        """Print a line that fits the terminal: cut its text, but not its suffix. Further lines of the text follow
+        it."""
         first, *rest = line.text.splitlines() or [""]
         width = max(self._console.width - len(line.mark) - len(line.suffix) - 4, 10)
         shown = Text(f"{line.mark} ", style=line.style)
@@ -151,7 +152,7 @@ class LiveView:
         """Render the current state of the run."""
         width = max(self._console.width - 4, 20)
         parts = [Text(_cut(_to_printable(self._task), width), style="bold")] if self._task != "-" else []
-        # The steps around the first open one: those before it are done, those long after it can wait.
+        # The steps around the first open one: earlier steps are done, and much later ones can wait.
         first_open = next((at for at, (_, status) in enumerate(self._steps) if status != "completed"), 0)
         begin = max(min(first_open - 2, len(self._steps) - _SHOWN_STEPS), 0)
         parts += [_mark_line(content, status, width) for content, status in self._steps[begin : begin + _SHOWN_STEPS]]
@@ -218,7 +219,7 @@ _EVENT_LINES: dict[str, Callable[[dict[str, Any]], Line]] = {
     "warning": lambda facts: Line("!", facts["text"], "yellow"),
     "run_ended": _format_run_ended,
 }
-"""The line of each event that has one of its own."""
+"""The line of each event that has its own."""
 
 
 def _mark_line(text: str, status: str, width: int, style: str = "") -> Text:
@@ -249,5 +250,5 @@ def _cut(text: str, width: int) -> str:
 
 
 def _to_printable(text: str) -> str:
-    """Replace control characters: text of agents must not control the terminal."""
+    """Replace control characters: text from agents must not control the terminal."""
     return "".join(char if char.isprintable() else " " for char in text)

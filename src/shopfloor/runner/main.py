@@ -73,7 +73,7 @@ def run(
         settings = use_project(settings, known.project)
         name, stored = known.name, RunOptions.model_validate_json(known.options)
         options = _check_options(settings, read_options(stored.model_dump(), given))
-    # A server of the run's own, on a free port of the loopback, that serves this run alone.
+    # The run's own server, for this run only, on a free loopback port.
     own = {"profile": (*settings.run_toolsets, "review"), "host": "127.0.0.1", "port": 0}
     served = Settings(**settings.model_dump(exclude_unset=True) | own)
     view: View = JsonLines() if headless or not sys.stdout.isatty() else LiveView()
@@ -84,12 +84,12 @@ def run(
 def _create_run(
     settings: Settings, options: RunOptions, name: str | None, wanted_name: str, spec: str
 ) -> tuple[str, Settings]:
-    """Create the run, in a worktree of its own where it needs one. Return its name and the settings of its project."""
+    """Create the run, in its own worktree if needed. Return its name and the settings of its project."""
     prefix = None if options.worktree == "never" else asyncio.run(git.find_prefix(settings.project))
     if prefix is None and options.worktree == "always":
         raise BadSettings("--worktree always needs a git repository with a commit", hint="Run `git init` and commit")
     folder = settings.data / git.WORKTREE_FOLDER
-    # In a worktree of its own, the agent can commit although the repository is read-only; see sandbox.py.
+    # In its own worktree, the agent can commit although the repository is read-only; see sandbox.py.
     always = options.worktree == "always" or (options.sandbox and prefix is not None)
     with contextlib.closing(Shopfloor(settings, kind="cli")) as shopfloor:
         created = run_store.create_run(
@@ -113,7 +113,7 @@ def use_project(settings: Settings, project: str) -> Settings:
         return settings
     if not Path(project).is_dir():
         raise BadSettings(f"The run works in {project}, which does not exist", hint="Restore the folder, then resume")
-    # A worktree is another place of the same project. Another project has its own config file.
+    # A worktree is another folder of the same project. Another project has its own config file.
     if Path(project).is_relative_to(settings.data):
         known = settings.model_dump(exclude_unset=True)
     else:
@@ -122,11 +122,11 @@ def use_project(settings: Settings, project: str) -> Settings:
 
 
 def _check_options(settings: Settings, options: RunOptions) -> RunOptions:
-    """Return the options, or raise BadSettings when a run cannot be driven with them."""
+    """Return the options, or raise BadSettings if a run cannot be driven with them."""
     if options.agent is None:
         raise BadSettings("No agent given", hint=describe_choices())
     program = options.agent[0]
-    # The agent is started in the project, so a path is relative to it.
+    # The agent is started in the project, so paths are relative to it.
     if shutil.which(program if os.sep not in program else settings.project / program) is None:
         raise BadSettings(f"Agent program '{program}' not found", hint=describe_installation(program))
     _load_template(settings, options)
@@ -160,7 +160,7 @@ def log_to_file(settings: Settings, name: str) -> Iterator[None]:
 async def _drive(
     store: RunStore, shopfloor: Shopfloor, settings: Settings, options: RunOptions, spec: str | None, view: View
 ) -> Ending:
-    # Without a repository this fails now rather than after the first iteration.
+    # Without a repository, fail now rather than after the first iteration.
     if options.commit:
         await git.find_dirty_files(settings.project)
     run, token = await store.drive(options.model_dump_json(), spec)
@@ -206,16 +206,16 @@ async def drive_run(context: RunContext) -> Ending:
 
 
 async def drive_agent(context: RunContext) -> Ending:
-    """Run the states, and follow what people want meanwhile. The agent has ended when this returns or fails."""
+    """Run the states, and follow people's requests meanwhile. The agent has ended when this returns or fails."""
     following = asyncio.create_task(steering.follow_run(context))
     running = asyncio.create_task(states.run(context))
     try:
         await asyncio.wait({running, following}, return_when=asyncio.FIRST_COMPLETED)
-        # Raises when another driver has taken the run over.
+        # Raises if another driver has taken the run over.
         if following.done():
             following.result()
         ending = await running
-        # It ends with the run by itself. Cancelling its waiting call would log a failed one.
+        # It ends with the run on its own. Cancelling its waiting call would log a failed one.
         await asyncio.wait({following}, timeout=_FOLLOW_END_SECONDS)
         return ending
     finally:
@@ -228,11 +228,11 @@ async def drive_agent(context: RunContext) -> Ending:
 
 @contextmanager
 def _handle_signals(context: RunContext) -> Iterator[None]:
-    """Stop the run cleanly at the first signal, and end its agent at once at the second."""
+    """Stop the run cleanly at the first signal, and end its agent immediately at the second."""
     loop = asyncio.get_running_loop()
 
     def handle(sign: signal.Signals) -> None:
-        # The second signal: closing the lifeline makes the reaper end the agent without the grace of its shut-down.
+        # The second signal: closing the lifeline makes the reaper end the agent without a grace period.
         if context.ending is not None and context.agent is not None:
             context.agent.child.release()
         code, why = SIGNALS[sign]

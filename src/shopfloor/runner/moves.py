@@ -44,4 +44,4 @@ INTERRUPTIBLE = {
     State.OPEN: State.RECOVER,
     State.VERIFY: State.DECIDE,
 }
-"""States that may take long, and where they lead when the run is stopped meanwhile."""
+"""States that may take long, and the state that follows if the run is stopped meanwhile."""

@@ -87,7 +87,7 @@ class RunOptions(SandboxOptions):
     template: str | None = Field(None, description="File with the prompt template; see template export.")
 
     def get_session_settings(self, iteration: int) -> SessionSettings:
-        """Return the model and the mode of the session of an iteration; the first one plans."""
+        """Return the model and the mode for an iteration's session; the first iteration plans."""
         model, mode = (self.plan_model, self.plan_mode) if iteration == 0 else (None, None)
         return SessionSettings(model or self.model, mode or self.mode, self.permissions != "allow")
 

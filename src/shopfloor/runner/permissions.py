@@ -1,7 +1,7 @@
 """Decide what an agent may do when it asks. Options are chosen by their kind, because ids and titles vary by agent.
 
-Files that decide what the runner or other machines execute are protected: a person has to allow each change of them,
-also in a run that allows everything else.
+Files that decide what the runner or other machines execute are protected: a person must allow each change to them, even
+in a run that allows everything else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KINDS = {
     DENY: ("reject_once", "reject_always"),
 }
 _NAME = r"(?:[a-z]+[-_][a-z]+|mcp__(?:agent|epic|mail|system|task)__[a-z_]+)"
-# Each agent writes the title of an MCP call in its own way: mcp__SERVER__TOOL, SERVER:TOOL, TOOL (SERVER MCP Server).
+# Each agent formats the title of an MCP call differently: mcp__SERVER__TOOL, SERVER:TOOL, TOOL (SERVER MCP Server).
 # Only the whole title counts. A title that merely contains such a name may be a command of the agent's own.
 _OWN_TOOL = re.compile(
     rf"(?:mcp__)?{SERVER_NAME}(?:__|_|: ?|/|\.| - ){_NAME}|{_NAME} \({SERVER_NAME} MCP Server\)"
@@ -57,19 +57,20 @@ _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _SILENT_MODES = frozenset({"auto", "fullaccess", "yolo", "bypasspermissions", "acceptedits", "autoedit", "dontask"})
 _ASKING_MODES = ("default", "ask", "approve", "manual", "readonly")
 MAX_DETAIL_CHARACTERS = 20_000
-"""How much of a diff or a raw input a question has. Above it, the question says how much is missing."""
+"""How much of a diff or a raw input a question includes. Beyond it, the question says how much is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProtectedFiles:
-    """Files and folders of a project, relative and case-folded, that only a person lets an agent change."""
+    """Files and folders of a project, relative and case-folded, that an agent may change only with a person's
+    permission."""
 
     files: frozenset[str]
     folders: frozenset[str]
 
     def includes(self, path: str) -> bool:
         """Report whether a path, relative to the project, is protected."""
-        # Folded: on a file system that ignores case, SHOPFLOOR.TOML is the same file.
+        # Folded: on a case-insensitive file system, SHOPFLOOR.TOML is the same file.
         folded = path.casefold()
         parents = {parent.as_posix() for parent in Path(folded).parents}
         return folded in self.files or not parents.isdisjoint(self.folders)
@@ -101,8 +102,8 @@ def find_protected_files(project: Path, commands: Iterable[Sequence[str]]) -> Pr
 def decide(
     request: PermissionRequest, policy: str, rules: Sequence[PermissionRule], project: Path, protected: ProtectedFiles
 ) -> str | None:
-    """Return the answer of the policy or of a rule, or None when a person has to decide."""
-    # A run's own tools need no permission: the server that has them decides what they may do.
+    """Return the answer of the policy or of a rule, or None if a person must decide."""
+    # A run's own tools need no permission: their server decides what they may do.
     if is_own_tool(request):
         return ALLOW
     if policy == DENY:
@@ -111,7 +112,7 @@ def decide(
     answer = ALLOW if policy == ALLOW else None if rule is None or rule.answer == "ask" else rule.answer
     if answer == ALLOW and request.kind not in READING_KINDS:
         inside = list_relative_paths(request, project)
-        # A person who wrote a rule for exactly this file has allowed it. A pattern may match it by accident.
+        # A rule for exactly this file is a person's permission. A pattern may match it by accident.
         if any(protected.includes(path) and (rule is None or rule.path != path) for path in inside):
             return None
     return answer
@@ -120,13 +121,13 @@ def decide(
 def list_relative_paths(request: PermissionRequest, project: Path) -> list[str]:
     """Return the paths of a request that are in the project, relative to it."""
     root = project.resolve()
-    # Resolved, so that neither `..` nor a link makes a path outside look like one inside.
+    # Resolved, so that neither `..` nor a link makes an outside path look like one inside.
     absolute = [(root / path).resolve() for path in request.paths if "\0" not in path]
     return [path.relative_to(root).as_posix() for path in absolute if path.is_relative_to(root)]
 
 
 def choose_option(request: PermissionRequest, answer: str) -> str | None:
-    """Return the id of the option that means the answer, or None when the agent offers no such option."""
+    """Return the id of the option that means the answer, or None if the agent offers no such option."""
     for kind in _KINDS[answer]:
         for id, offered in request.options:
             if offered == kind:
@@ -136,13 +137,13 @@ def choose_option(request: PermissionRequest, answer: str) -> str | None:
 
 def is_own_tool(request: PermissionRequest) -> bool:
     """Report whether the request is about a tool of this run, which the agent may call anyway."""
-    # Qwen's title is the bare arguments, and the name is beside it. A name that is given counts before the title.
+    # Qwen's title is the bare arguments; the name is a separate field. A given name takes precedence over the title.
     name = request.title.strip() if request.tool_name is None else request.tool_name
     return request.kind in _OWN_KINDS and _OWN_TOOL.fullmatch(name) is not None
 
 
 def asks_in_mode(modes: SessionModes) -> bool:
-    """Report whether the agent asks for permission in the current mode, as far as its name says."""
+    """Report whether the agent asks for permission in the current mode, judging by the mode's name."""
     return _simplify_mode(modes.current) not in _SILENT_MODES
 
 
@@ -159,7 +160,7 @@ def _simplify_mode(id: str) -> str:
 def find_rule(request: PermissionRequest, rules: Sequence[PermissionRule], project: Path) -> PermissionRule | None:
     """Return the first rule that matches, or None.
 
-    A rule with a path matches only a request that names its paths, all of them in the project and all matching.
+    A rule with a path matches only a request that names its paths, if all of them are in the project and all match.
     """
     inside = list_relative_paths(request, project)
     for rule in rules:
@@ -173,7 +174,7 @@ def find_rule(request: PermissionRequest, rules: Sequence[PermissionRule], proje
 
 
 def format_question(request: PermissionRequest) -> str:
-    """Write the question that a person is asked: what the agent calls it, then the diff or the raw input."""
+    """Write the question for a person: the agent's title, then the diff or the raw input."""
     where = f" ({', '.join(request.paths[:5])})" if request.paths else ""
     question = f"May the agent {request.kind}: {request.title or 'something without a title'}{where}"[:2000] + "?"
     if request.details:
@@ -183,9 +184,9 @@ def format_question(request: PermissionRequest) -> str:
 
 
 def make_subject(request: PermissionRequest) -> str:
-    """Hash what a request is about, to recognize it when `always` was answered before.
+    """Hash the subject of a request, to recognize it if `always` was answered before.
 
-    A change of files is about its paths; everything else is about all that a person was shown.
+    The subject of a file change is its paths; of any other request, everything that the person was shown.
     """
     subject = [request.kind, *request.paths]
     if not (request.kind == "edit" and request.paths):

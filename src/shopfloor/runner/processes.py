@@ -1,4 +1,4 @@
-"""Start processes below a reaper, so that none of them outlives the runner, and in the sandbox of their folder."""
+"""Start processes below a reaper, so that none outlives the runner, and in the sandbox of their folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shopfloor.runner.reaped_process import ReapedProcess, start_reaped
 from shopfloor.runner.sandbox import Sandbox
 
 TAIL_BYTES = 16 * 1024
-"""How much of a process's output is kept, from its end."""
+"""How much of a process's output is kept, counted from the end."""
 
 _CHUNK_BYTES = 64 * 1024
 _COMMAND_GRACE_SECONDS = 2.0
@@ -26,9 +26,9 @@ _DRAIN_SECONDS = 10.0
 
 @dataclass
 class Child:
-    """A process, mostly below a reaper.
+    """A process, usually below a reaper.
 
-    `_lifeline_fd` is our end of the pipe whose closing makes the reaper end the process; None once it is closed.
+    `_lifeline_fd` is our end of the lifeline pipe, None once closed. Closing it makes the reaper end the process.
     """
 
     process: asyncio.subprocess.Process | ReapedProcess
@@ -61,7 +61,7 @@ class Child:
         self._draining = asyncio.create_task(drain_stream())
 
     async def wait(self) -> int:
-        """Wait until the process has ended, with everything that it started, and return its exit code."""
+        """Wait until the process and all its descendants have ended, and return its exit code."""
         code = await self.process.wait()
         if self._draining is not None:
             # Shielded: the timeout ends this wait, not the reader, which must keep the pipe from filling up.
@@ -106,18 +106,18 @@ class CommandResult:
 
     @property
     def failure(self) -> str:
-        """What went wrong, in words that are the same when it happens again: repeated failures are counted by them."""
+        """The failure, in words that are the same each time: repeated failures are counted by them."""
         how = "took too long" if self.code is None else f"ended with exit code {self.code}"
         return f"'{' '.join(self.command)}' {how}"
 
 
 _sandboxes: dict[Path, Sandbox] = {}
-"""The sandboxes by their root. Kept here, so that no process can be started in a confined folder without its sandbox."""
+"""Sandboxes by their root. Kept here, so that no process can be started in a confined folder without its sandbox."""
 
 
 @contextmanager
 def confine(sandbox: Sandbox | None) -> Iterator[None]:
-    """Start every process below the root of the sandbox in it, while the context lasts."""
+    """Start every process below the sandbox's root inside it, while the context lasts."""
     if sandbox is None:
         yield
         return
@@ -150,7 +150,7 @@ async def start_process(
     """Start a command in a session of its own. It does not inherit the server's settings (SHOPFLOOR_…).
 
     In a sandbox, it may write to the folder `scratch`, and reach this loopback port even without a network. Without a
-    reaper, it outlives a runner that is killed: that is only for commands that start no other process and end soon.
+    reaper, it outlives a killed runner: use that only for commands that start no other process and end soon.
     """
     given = {name: value for name, value in os.environ.items() if not name.startswith("SHOPFLOOR_")}
     given |= environment or {}
@@ -237,7 +237,7 @@ async def run_command(
             await stdin.drain()
             stdin.close()
 
-    # A task beside the wait: a command that never reads its input must not keep us from noticing its end.
+    # A separate task: a command that never reads its input must not keep us from noticing its end.
     writing = asyncio.create_task(write_input())
     started = time.monotonic()
     try:

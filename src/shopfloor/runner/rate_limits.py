@@ -1,4 +1,4 @@
-"""Recognize a provider's rate limit in the words of an agent, and read when it ends."""
+"""Recognize a provider's rate limit in an agent's words, and read when it ends."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 MAX_PAUSE_SECONDS = 3600.0
-"""The longest pause when the provider does not say when its limit ends."""
+"""The longest pause if the provider does not say when its limit ends."""
 MAX_RESET_SECONDS = 8 * 86400.0
-"""A reset further away than a weekly limit is taken for a misread number."""
+"""A reset further away than a weekly limit is treated as a misread number."""
 
 _UNIT_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LIMIT = re.compile(
@@ -18,7 +18,7 @@ _LIMIT = re.compile(
     r"|resource.exhausted|overloaded",
     re.IGNORECASE,
 )
-# Providers write it as: retry after 3600 seconds; Retry-After 20; try again in 5m30s; resets in 2 hours.
+# Providers write: retry after 3600 seconds; Retry-After 20; try again in 5m30s; resets in 2 hours.
 _DURATION = re.compile(
     r"(?:retry.?after|try again (?:in|after)|resets? (?:in|after)|retry.?delay)[\"\s:=]*"
     r"((?:\d+(?:\.\d+)?\s*[a-z]*\s*)+)",
@@ -26,20 +26,20 @@ _DURATION = re.compile(
 )
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(milliseconds?|ms|[smhd])?", re.IGNORECASE)
 _MOMENT = re.compile(r"\b(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)")
-# Claude Code ends its message with the moment in seconds since 1970: "usage limit reached|1749924000".
+# Claude Code ends its message with a Unix timestamp: "usage limit reached|1749924000".
 _EPOCH = re.compile(r"\b(1[6-9]\d{8}|2\d{9})\b")
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """A rate limit, and in how many seconds it ends; None when the provider does not say."""
+    """A rate limit, and in how many seconds it ends; None if the provider does not say."""
 
     seconds: float | None
 
 
 @dataclass
 class RateLimitPool:
-    """The rate limit that agents of one provider share: when one of them has hit it, the others wait too."""
+    """The rate limit shared by the agents of one provider: once one of them has hit it, the others wait too."""
 
     _ends_at: float = 0.0
 
@@ -49,12 +49,12 @@ class RateLimitPool:
 
     @property
     def seconds(self) -> float:
-        """How long the limit lasts from now on; 0 when there is none."""
+        """How many seconds the limit still lasts; 0 if there is none."""
         return max(self._ends_at - time.monotonic(), 0.0)
 
 
 def find_rate_limit(failure: str, now: datetime) -> RateLimit | None:
-    """Return the rate limit that a failure is about, or None."""
+    """Return the rate limit that a failure reports, or None."""
     if _LIMIT.search(failure) is None:
         return None
     seconds = _read_duration(failure)

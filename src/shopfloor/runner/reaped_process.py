@@ -1,4 +1,4 @@
-"""Start a process below a reaper; see reaper.py, which is the other end of the socket."""
+"""Start a process below a reaper; reaper.py is the other end of the socket."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class _ReaperServer:
                     _send_request(self._requests, body, fds)
                     return
                 except OSError:
-                    # It was killed. The reapers that it has forked live on.
+                    # It was killed. The reapers that it forked live on.
                     self._requests.close()
             self._requests = self._start()
             _send_request(self._requests, body, fds)
 
     def close(self) -> None:
-        """End the process, at the end of this one: its time, and that of its commands, counts as ours."""
+        """End the process when this one ends: its CPU time, and that of its commands, counts as ours."""
         if self._requests is not None and self._process is not None:
             self._requests.close()
             self._process.wait()
@@ -95,7 +95,7 @@ class ReapedProcess:
         asyncio.get_running_loop().add_reader(status, self._read_status)
 
     async def wait(self) -> int:
-        """Wait until the process has ended, with everything that it started, and return its exit code."""
+        """Wait until the process and all its descendants have ended, and return its exit code."""
         await self._ended.wait()
         assert self.returncode is not None
         return self.returncode
@@ -119,12 +119,12 @@ async def start_reaped(
     stdout: int,
     stderr: int,
 ) -> tuple[ReapedProcess, int]:
-    """Start a command below a reaper. Return it with the lifeline: once that is closed, everything is ended."""
+    """Start a command below a reaper. Return it with its lifeline: closing that ends everything."""
     if not os.path.isdir(folder):  # noqa: ASYNC240, PTH112 - it takes a microsecond
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
     body = {"words": list(command), "folder": str(folder), "environment": dict(environment), "grace": grace}
     with contextlib.ExitStack() as given, contextlib.ExitStack() as kept:
-        # The ends of the command are closed here in any case, ours when it cannot be started.
+        # The command's ends are always closed here; ours only if it cannot be started.
         def open_pipe(wanted: int, *, ours_writes: bool) -> tuple[int, int | None]:
             if wanted != PIPE:
                 null = os.open(os.devnull, os.O_RDWR)
@@ -167,7 +167,7 @@ async def _open_reader(fd: int) -> asyncio.StreamReader:
 async def _open_writer(fd: int) -> asyncio.StreamWriter:
     loop = asyncio.get_running_loop()
     pipe = os.fdopen(fd, "wb", buffering=0)
-    # The protocol of a reader, because it also has the flow control that a writer needs.
+    # A reader's protocol, because it also has the flow control that a writer needs.
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
     transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe)
     return asyncio.StreamWriter(transport, protocol, None, loop)

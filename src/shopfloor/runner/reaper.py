@@ -2,15 +2,16 @@
 
     reaper.py SOCKET_FD
 
-The runner starts this file as a process of its own, with the standard library alone, because it must work after the
+The runner starts this file as a separate process that uses only the standard library, because it must work after the
 runner has died: `kill -9` of the runner runs no `finally`, but the kernel closes its file descriptors. For each request
 on the socket, this process forks a reaper. A fork costs a tenth of a new interpreter, and each task of a crew starts
 several commands.
 
 A request is a JSON object of words, folder, environment and grace, with five file descriptors: the three standard
 streams, a lifeline and a status. The runner holds the write end of the lifeline. When that end is closed, by the runner
-or by the kernel, every process that the command started gets SIGTERM, and after the grace SIGKILL. What the command
-leaves behind when it exits by itself is ended in the same way. Then the command's exit code is written to the status.
+or by the kernel, every process that the command started gets SIGTERM, and after the grace period SIGKILL. Processes
+that a command leaves behind when it exits on its own are ended in the same way. Then the reaper writes the command's
+exit code to the status.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 LENGTH = struct.Struct("!I")
-"""The size of a request, which comes with its file descriptors."""
+"""The length prefix of a request, which arrives with its file descriptors."""
 STATUS = struct.Struct("!i")
 
 _STREAMS = 5
@@ -45,7 +46,7 @@ def serve(requests: socket.socket) -> None:
     # instead of SIG_IGN, because the commands would inherit the latter.
     for handled in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(handled, lambda *_: None)
-    # Waited for, so that they leave no zombies behind and their time counts for the runner.
+    # Wait for them, so that they leave no zombies behind and their CPU time counts for the runner.
     signal.signal(signal.SIGCHLD, lambda *_: _reap_children())
     while True:
         header, fds, _, _ = socket.recv_fds(requests, LENGTH.size, _STREAMS)
@@ -55,7 +56,7 @@ def serve(requests: socket.socket) -> None:
         for fd in fds:
             os.set_inheritable(fd, False)
         body, size = b"", LENGTH.unpack(header)[0]
-        # In a loop: a child that ends interrupts even a read that waits for everything.
+        # In a loop: an exiting child interrupts even a read with MSG_WAITALL.
         while len(body) < size and (part := requests.recv(size - len(body))):
             body += part
         if os.fork() == 0:
@@ -120,7 +121,7 @@ class Command:
                 os._exit(_CANNOT_START)
 
     def poll(self, options: int = os.WNOHANG) -> int | None:
-        """Return the exit code, negative after a signal, or None while the process lives."""
+        """Return the exit code, negative after a signal, or None while the process is running."""
         if self.code is None:
             pid, status = os.waitpid(self.pid, options)
             if pid:
@@ -149,13 +150,13 @@ def _end_processes(command: Command, grace: float) -> None:
             alive = own | _find_descendants(os.getpid())
             if not alive:
                 return
-            # Looked up again each round: a process may fork while the others are being signalled.
+            # Looked up again each round: a process may fork while the others are being signaled.
             for pid in alive - signalled:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, sign)
             signalled |= alive
-            # Adopted children have to be reaped, or they stay alive as zombies. The command itself is left to its own
-            # object, which needs its exit code.
+            # Adopted children must be reaped, or they stay as zombies. The command itself is left to its own object,
+            # which needs its exit code.
             for pid in alive - {command.pid}:
                 with suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
@@ -163,7 +164,7 @@ def _end_processes(command: Command, grace: float) -> None:
 
 
 def _reap_children() -> bool:
-    """Reap the children that have ended. Return whether any is left; a reaper is the parent of orphans too."""
+    """Reap the children that have ended. Return whether any is left, including adopted orphans."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -173,11 +174,11 @@ def _reap_children() -> bool:
 
 
 def _find_descendants(ancestor: int) -> set[int]:
-    """Return every process that descends from this one; none on systems without /proc."""
+    """Return every descendant of this process; none on systems without /proc."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
-            # The second field is the program's name in parentheses, which may itself have spaces and parentheses.
+            # The second field is the program's name in parentheses, which may itself contain spaces and parentheses.
             parent = int(entry.read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(entry.parent.name))
     found: set[int] = set()

@@ -2,8 +2,8 @@
 
     relay.py SOCKET PORT COMMAND [ARGUMENT …]
 
-The sandbox has a loopback of its own. The agent finds its tools there at the same URL as outside, and nothing else.
-With the standard library alone, because it starts with every agent. The exit code is the command's own.
+The sandbox has its own loopback. The agent finds its tools there at the same URL as outside, and nothing else. It uses
+only the standard library, because it starts with every agent. The exit code is the command's own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
     path, port, command = arguments[0], int(arguments[1]), arguments[2:]
     listener = socket.create_server(("127.0.0.1", port))
-    # The command gets these signals as well, and ends by them. Handlers instead of SIG_IGN, which it would inherit.
+    # The command gets these signals as well, and ends on them. Handlers instead of SIG_IGN, which it would inherit.
     for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(ignored, lambda *_: None)
     try:

@@ -1,4 +1,4 @@
-"""What the runner reads and writes about its run. Everything goes through the `run` toolset, so every write is logged."""
+"""The store as the runner uses it. Everything goes through the `run` toolset, so every write is logged."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from shopfloor.serving import Shopfloor
 from shopfloor.toolkit import CallResult, Credential, Request
 
 RETRY_PAUSE_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""Seconds between attempts while the store is unavailable, beyond those of the pipeline: an agent's work is at stake."""
+"""Seconds between attempts while the store is unavailable, beyond those of the pipeline: an agent's work is at
+stake."""
 
 WAIT_SECONDS = 600.0
-"""How long one wait for a change lasts. Each wait is a call with its own row in the log."""
+"""Duration of one wait for a change. Each wait is a call with its own row in the log."""
 
 T = TypeVar("T")
 
 _adapters: dict[Any, TypeAdapter[Any]] = {}
-"""Kept, because building one takes 10 ms, and a task of a crew converts 25 responses."""
+"""Cached, because building one takes 10 ms, and a task of a crew converts 25 responses."""
 
 
 @dataclass(frozen=True, slots=True)
 class BegunIteration:
-    """An iteration at its beginning: the run, the iteration, and the texts of others for its prompt.
+    """An iteration at its beginning: the run, the iteration, and others' texts for its prompt.
 
-    `dirty_before` are the files that were changed before the first iteration that is not committed yet.
+    `dirty_before` are the files that were dirty before the first uncommitted iteration.
     """
 
     run: Run
@@ -55,7 +56,7 @@ class PromptSections:
 
 
 class RunStore:
-    """One run in the store, as its driver sees it. Calls are made as the principal `runner:NAME`."""
+    """One run in the store, for its driver. Calls are made as the principal `runner:NAME`."""
 
     def __init__(self, shopfloor: Shopfloor, name: str) -> None:
         self._shopfloor = shopfloor
@@ -64,7 +65,7 @@ class RunStore:
 
     @property
     def agent_requests(self) -> int:
-        """How many requests the run's own server has got from the agent."""
+        """Number of requests that the run's own server has received from the agent."""
         return self._shopfloor.engine.identity.accepted_tokens
 
     async def drive(self, options: str, spec: str | None) -> tuple[Run, str]:
@@ -92,7 +93,7 @@ class RunStore:
         return convert(await self._read("run_snapshot"), RunSnapshot)
 
     async def begin_iteration(self, *, prompt_changed: bool) -> BegunIteration:
-        """Begin the next iteration, or the last one again when it was cut off."""
+        """Begin the next iteration, or repeat the last one if it was cut off."""
         return convert(await self._write("iteration_begin", prompt_changed=prompt_changed), BegunIteration)
 
     async def read_prompt_sections(self) -> PromptSections:
@@ -104,7 +105,7 @@ class RunStore:
         await self._write("iteration_session", session=session)
 
     async def record_prompt_delivery(self, number: int, inbound: PromptMail) -> None:
-        """Record that the agent has the prompt of this iteration, with these texts of others."""
+        """Record that the agent has received the prompt of this iteration, with these texts of others."""
         messages, mails = [message.number for message in inbound.messages], [mail.id for mail in inbound.mails]
         await self._write("iteration_prompted", number=number, messages=messages, mails=mails)
 
@@ -118,19 +119,19 @@ class RunStore:
         await self._write("transcript_record", session=session, iteration=iteration, entries=given)
 
     async def record_usage(self, tokens: int, cost: int) -> None:
-        """Record what the current iteration has used since the last report."""
+        """Record the usage of the current iteration since the last report."""
         await self._write("iteration_usage", tokens=tokens, cost=cost)
 
     async def set_start_tree(self, tree: str) -> None:
-        """Record the files of the project before the run, as a tree of git."""
+        """Record the project's files before the run, as a git tree."""
         await self._write("run_start_tree", tree=tree)
 
     async def list_completed_tasks(self, since: int) -> list[Task]:
-        """Return the tasks that were completed since a moment."""
+        """Return the tasks completed since a given time."""
         return convert(await self._read("iteration_completed_tasks", since=since), list[Task])
 
     async def set_dirty_files(self, number: int, files: dict[str, str]) -> None:
-        """Store the files that are changed before an iteration."""
+        """Store the files that are dirty before an iteration."""
         await self._write("iteration_dirty", number=number, files=files)
 
     async def record_commit(self) -> None:
@@ -138,7 +139,7 @@ class RunStore:
         await self._write("iteration_committed")
 
     async def set_waiting(self, waiting: str | None) -> None:
-        """Record what the run waits for, or that it works again."""
+        """Record what the run waits for, or that it is working again."""
         await self._write("run_waiting", waiting=waiting)
 
     async def set_verified_before(self, *, passed: bool) -> None:
@@ -148,7 +149,7 @@ class RunStore:
     async def end_iteration(
         self, *, outcome: str, failure: str | None, tokens: int, cost: int, spent: int, tree: str = ""
     ) -> Iteration:
-        """Record how the current iteration ended and what it used."""
+        """Record how the current iteration ended, and its usage."""
         usage = {"tokens": tokens, "cost": cost, "spent": spent, "tree": tree}
         return convert(await self._write("iteration_end", outcome=outcome, failure=failure, **usage), Iteration)
 
@@ -167,7 +168,7 @@ class RunStore:
     async def ask_permission(
         self, question: str, options: tuple[str, ...], subject: str
     ) -> tuple[int | None, str | None]:
-        """Ask a person; return the number of the question. Where `always` was answered before, return that instead."""
+        """Ask a person; return the number of the question. If `always` was answered before, return that instead."""
         given = {"question": question, "options": list(options), "subject": subject}
         response = await self._write("request_permission", **given)
         return response["number"], response["answer"]
@@ -177,7 +178,7 @@ class RunStore:
         return int((await self._write("request_decision", kind=kind, question=question))["number"])
 
     async def reopen_task(self, number: int) -> None:
-        """Return a completed task to the remaining ones."""
+        """Reopen a completed task."""
         await self._write("iteration_reopen_task", task=number)
 
     async def open_review(self) -> tuple[int, str]:
@@ -190,11 +191,11 @@ class RunStore:
         return convert(await self._write("review_close", number=number), Review)
 
     async def list_rejections(self) -> list[Review]:
-        """Return the reviews that have rejected the work since a person last decided about it, oldest first."""
+        """Return the reviews that rejected the work since a person last decided about it, oldest first."""
         return convert(await self._read("review_rejections"), list[Review])
 
     async def wait_for_answer(self, number: int, seconds: float) -> str | None:
-        """Return a person's answer, or None when the time is up or the question was withdrawn."""
+        """Return a person's answer, or None if the time is up or the question was withdrawn."""
         answer: str | None = (await self._write("request_wait", number=number, seconds=seconds))["answer"]
         return answer
 
@@ -211,15 +212,15 @@ class RunStore:
         return str((await self._read("file_read", fence=self.fence, path=path))["text"])
 
     async def write_file(self, path: str, text: str, *, permitted: bool) -> None:
-        """Replace the text of a file of the project; without permission, have the write rejected and logged."""
+        """Replace the text of a project file; without permission, have the write rejected and logged."""
         await self._write("file_write", path=path, text=text, permitted=permitted)
 
     async def _read(self, tool: str, **arguments: Any) -> Any:
         return (await self._attempt(tool, arguments, None)).body
 
     async def _write(self, tool: str, **arguments: Any) -> Any:
-        # The fence rejects this driver once another has taken the run over. The key lets a write be repeated when its
-        # commit has an unknown outcome, as after a lost connection: it takes effect once.
+        # The fence rejects this driver once another has taken the run over. The key makes a write safe to repeat when
+        # the outcome of its commit is unknown, as after a lost connection: it takes effect once.
         return (await self._attempt(tool, {"fence": self.fence, **arguments}, uuid4().hex)).body
 
     async def _attempt(self, tool: str, arguments: Mapping[str, Any], key: str | None) -> CallResult:
@@ -240,7 +241,7 @@ async def call_tool(
     key: str | None,
     pauses: Iterable[float] | None = None,
 ) -> CallResult:
-    """Call a tool as a principal of this process; while the store is unavailable, repeat the call with the same key."""
+    """Call a tool as a principal of this process; while the store is unavailable, retry with the same key."""
     request = Request(
         shopfloor.engine.toolsets[toolset],
         tool,
@@ -263,7 +264,7 @@ async def call_tool(
 
 @dataclass(frozen=True, slots=True)
 class CreatedRun:
-    """A run that was created, and the folder that it works in."""
+    """A newly created run, and the folder that it works in."""
 
     name: str
     project: str
@@ -279,7 +280,7 @@ def create_run(
     worktrees: tuple[str, str] | None = None,
     always_worktree: bool = False,
 ) -> CreatedRun:
-    """Create a run as the operator. `worktrees` are the folder of worktrees and the project's path in each."""
+    """Create a run as the operator. `worktrees` are the folder for worktrees and the project's path in each."""
     arguments: dict[str, Any] = {"name": name, "wanted_name": wanted_name, "spec": spec, "options": options}
     arguments["project"] = str(shopfloor.settings.project)
     arguments |= {"worktrees": None if worktrees is None else list(worktrees), "always_worktree": always_worktree}
@@ -299,7 +300,7 @@ def get_run(shopfloor: Shopfloor, name: str) -> Run:
 
 
 def convert(value: Any, kind: type[T]) -> T:
-    """Convert the JSON of a response to a type of the domain."""
+    """Convert the JSON of a response to a domain type."""
     if kind not in _adapters:
         _adapters[kind] = TypeAdapter(kind)
     converted: T = _adapters[kind].validate_python(value)

@@ -1,9 +1,9 @@
-"""Run agents, and every command that works on their files, in a sandbox of bubblewrap (Linux).
+"""Run agents, and every command that works on their files, in a bubblewrap sandbox (Linux).
 
 A sandbox sees the machine read-only. The folder that the agent works in is writable; the data folder with the
-operator's token and the database, credentials in the home folder, sockets and the processes outside are hidden.
-Acceptance commands, hooks, `setup` and git run in it too: they execute what the agent wrote, such as tests, a git
-config in a folder of its own, or hooks that the repository keeps in the work tree.
+operator's token and the database, credentials in the home folder, sockets and outside processes are hidden. Acceptance
+commands, hooks, `setup` and git run in it too: they execute what the agent wrote, such as tests, a git config in a
+folder of its own, or hooks that the repository keeps in the work tree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from shopfloor.settings import Settings
 
 RELAY = Path(__file__).with_name("relay.py")
 RELAY_SOCKET = "/run/shopfloor.sock"
-"""Where a process without a network finds the socket that leads to its tools."""
+"""Where a process without a network finds the socket of its tools."""
 
 CREDENTIALS = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".git-credentials", ".pgpass", ".pypirc",
@@ -37,9 +37,10 @@ CREDENTIALS = (
 _PROGRAM = "bwrap"
 _TRIAL_SECONDS = 30.0
 _NAME_SERVICE = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager", "/run/nscd")
-"""What /etc/resolv.conf may link to. The rest of /run is hidden: the sockets of docker, D-Bus and databases."""
+"""Possible link targets of /etc/resolv.conf. The rest of /run is hidden: the sockets of docker, D-Bus and databases."""
 _KERNEL = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr"))
-"""Settings of the kernel, which root may write even without capabilities: core_pattern names a program that it starts."""
+"""Kernel settings that root may write even without capabilities: core_pattern names a program that the kernel
+starts."""
 _UNSET = (
     "SSH_AUTH_SOCK",
     "SSH_AGENT_PID",
@@ -71,7 +72,7 @@ class Sandbox:
 
     program: str
     root: Path
-    """The processes that start in this folder or below it are confined: a project, a worktree, or those of a crew."""
+    """Processes that start in or below this folder are confined: a project, a worktree, or the worktrees of a crew."""
     data: Path
     has_network: bool
     writable: tuple[Path, ...]
@@ -87,7 +88,8 @@ class Sandbox:
     ) -> list[str]:
         """Return the command that runs a command in the sandbox.
 
-        `scratch` is one more writable folder. `relay` is a socket of the runner and the loopback port that leads to it.
+        `scratch` is an additional writable folder. `relay` is a socket of the runner and the loopback port that leads
+        to it.
         """
         words = [self.program, *_ISOLATE, *([] if self.has_network else ["--unshare-net"])]
         for name in _UNSET:
@@ -110,7 +112,7 @@ class Sandbox:
         return next((top for top in tops if (top / ".git").exists()), self.root)
 
     def _list_mounts(self, top: Path) -> Iterator[tuple[str, ...]]:
-        """Yield mounts. A later one covers an earlier one."""
+        """Yield mounts. Later mounts cover earlier ones."""
         yield from (("--bind", str(path), str(path)) for path in self.writable)
         for path in self.hidden:
             yield from _hide(path)
@@ -121,13 +123,14 @@ class Sandbox:
             yield from _hide(self.data)
             yield "--bind", str(top), str(top)
         yield from _list_git_mounts(top, is_own=top.is_relative_to(self.data))
-        # Its hooks run outside of a sandbox the next time.
+        # Its hooks run outside a sandbox the next time.
         if (top / "shopfloor.toml").is_file():
             yield _protect(top / "shopfloor.toml")
 
 
 _ISOLATE = (
-    # No --die-with-parent: SIGTERM ends bubblewrap at once, and the agent would lose its grace. The reaper ends all.
+    # No --die-with-parent: SIGTERM would end bubblewrap immediately, and the agent would lose its grace period. The
+    # reaper ends everything.
     "--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
     "--cap-drop", "ALL",
     "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/run",  # nosec B108
@@ -147,7 +150,7 @@ def _protect(path: Path) -> tuple[str, ...]:
 
 
 def _list_git_mounts(top: Path, *, is_own: bool) -> Iterator[tuple[str, ...]]:
-    """Yield the mounts of the repository: an agent may add commits, and change nothing that git executes.
+    """Yield the mounts of the repository: an agent may add commits, but change nothing that git executes.
 
     A commit in a worktree with a detached HEAD needs the folder of that worktree and the objects. Branches, tags, the
     config and the hooks stay read-only, and so do packs: an agent cannot remove packed history.
@@ -155,7 +158,7 @@ def _list_git_mounts(top: Path, *, is_own: bool) -> Iterator[tuple[str, ...]]:
     dot_git = top / ".git"
     if not dot_git.exists():
         return
-    # A mount point can be neither renamed nor replaced, so the agent cannot put another repository in its place.
+    # A mount point can be neither renamed nor replaced, so the agent cannot swap in another repository.
     yield _protect(dot_git)
     if dot_git.is_dir():
         objects = dot_git / "objects"
@@ -164,7 +167,7 @@ def _list_git_mounts(top: Path, *, is_own: bool) -> Iterator[tuple[str, ...]]:
         objects = common / "objects"
         yield _protect(common)
         yield "--bind", str(own), str(own)
-        # git reads it if the repository has worktree configs. One that is there cannot be made by the agent.
+        # git reads it if the repository has worktree configs. Create it, so that the agent cannot.
         (own / "config.worktree").touch()
         yield from (_protect(own / name) for name in ("commondir", "gitdir", "config.worktree"))
     else:
@@ -175,7 +178,7 @@ def _list_git_mounts(top: Path, *, is_own: bool) -> Iterator[tuple[str, ...]]:
 
 
 def find_git_folders(worktree: Path) -> tuple[Path, Path]:
-    """Return the git folder of a worktree, and the one that it shares with the others of its repository."""
+    """Return the git folder of a worktree, and the common git folder of its repository."""
     found = _GIT_FOLDER.fullmatch((worktree / ".git").read_text("utf-8"))
     if found is None:
         raise BadSettings(f"{worktree / '.git'} does not name a git folder", hint="Run `git worktree repair`")
@@ -184,17 +187,17 @@ def find_git_folders(worktree: Path) -> tuple[Path, Path]:
 
 
 def make_absolute(options: Options, project: Path) -> Options:
-    """Return the options with absolute paths. A relative one starts at the project, not at the worktree of a run."""
+    """Return the options with absolute paths. Relative paths start at the project, not at a run's worktree."""
     paths = {name: getattr(options, name) for name in ("sandbox_write", "sandbox_hide")}
     absolute = {name: tuple(str(project / Path(path).expanduser()) for path in given) for name, given in paths.items()}
-    # Only what was given: the others stay unset, as the store and a resume expect them.
+    # Only options that were given: the others stay unset, as the store and a resume expect.
     return options.model_copy(update={name: given for name, given in absolute.items() if given})
 
 
 def build_sandbox(
     settings: Settings, options: SandboxOptions, root: Path, agents: Iterable[Sequence[str] | None]
 ) -> Sandbox | None:
-    """Return the sandbox of a folder as the options say, or None. Raise BadSettings when there can be none.
+    """Return the sandbox of a folder according to the options, or None. Raise BadSettings if it cannot be set up.
 
     `agents` are the commands of the agents: each may write to the folders where it keeps its sign-in and its sessions.
     """
@@ -238,7 +241,7 @@ def _find_path(option: str, given: str) -> Path:
 
 
 def _try_out(sandbox: Sandbox) -> None:
-    """Start a process in the sandbox, and raise BadSettings with the reason when that fails."""
+    """Start a process in the sandbox, and raise BadSettings with the reason if that fails."""
     network = [] if sandbox.has_network else ["--unshare-net"]
     trial = [sandbox.program, *_ISOLATE, *network, "--", sys.executable, "-IS", "-c", ""]
     result = subprocess.run(trial, capture_output=True, timeout=_TRIAL_SECONDS, check=False)  # nosec B603

@@ -11,7 +11,7 @@ from shopfloor.runner.view import View
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """The model and the mode that a session should have; without a mode, one that asks if `must_ask`."""
+    """The model and the mode for a session; without a mode, one that asks if `must_ask`."""
 
     model: str | None
     mode: str | None
@@ -28,7 +28,7 @@ async def apply_settings(agent: Agent, session: str, settings: SessionSettings, 
         await agent.set_model(session, model)
         view.show("model", run=name, model=model)
     mode = settings.mode
-    # Codex writes files in its default mode and asks nothing: --permissions deny would keep it from nothing.
+    # Codex writes files in its default mode without asking: --permissions deny would prevent nothing.
     if mode is None and agent.modes is not None and settings.must_ask and not permissions.asks_in_mode(agent.modes):
         mode = permissions.find_asking_mode(agent.modes)
         if mode is None:
@@ -44,7 +44,7 @@ async def apply_settings(agent: Agent, session: str, settings: SessionSettings, 
 
 
 def _find_model(models: SessionModels | None, wanted: str) -> str | None:
-    """Return the id of the model with this id or, in any case, this name."""
+    """Return the id of the model with this id or, ignoring case, this name."""
     offered = () if models is None else models.available
     if any(id == wanted for id, _ in offered):
         return wanted

@@ -1,4 +1,4 @@
-"""Read the notifications of an agent about its session. They are read leniently, and unknown ones are ignored."""
+"""Parse an agent's notifications about its session. Parsing is lenient, and unknown notifications are ignored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class AgentText:
-    """A piece of what the agent says, or thinks."""
+    """A piece of the agent's words or thoughts."""
 
     kind: str
     text: str
@@ -18,7 +18,7 @@ class AgentText:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallUpdate:
-    """A tool call of the agent. An update has only what has changed; the rest is None."""
+    """A tool call of the agent. An update has only changed fields; the others are None."""
 
     id: str | None
     title: str | None
@@ -31,7 +31,8 @@ class ToolCallUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The agent's plan: each step with its status (pending, in_progress, completed). A plan replaces the one before."""
+    """The agent's plan: each step with its status (pending, in_progress, completed). A plan replaces the previous
+    one."""
 
     steps: tuple[tuple[str, str], ...]
 
@@ -50,7 +51,7 @@ _TEXT_KINDS = {"agent_message_chunk": "message", "agent_thought_chunk": "thought
 
 
 def read_update(update: dict[str, Any]) -> SessionUpdate | None:
-    """Return the update in a type of its own, or None when it is of no interest."""
+    """Return the update as a specific type, or None if it is irrelevant."""
     match update.get("sessionUpdate"):
         case "agent_message_chunk" | "agent_thought_chunk" as kind:
             content = update.get("content")
@@ -72,7 +73,7 @@ def read_update(update: dict[str, Any]) -> SessionUpdate | None:
 
 
 def format_raw_input(value: Any) -> str:
-    """Format the raw input of a tool call; input that is only a command is shown as that command."""
+    """Format the raw input of a tool call; show input that is only a command as that command."""
     if not value:
         return ""
     if isinstance(value, dict) and list(value) == ["command"] and isinstance(value["command"], str):
@@ -81,7 +82,7 @@ def format_raw_input(value: Any) -> str:
 
 
 def format_diff(path: str, old: str, new: str) -> str:
-    """Format a change of a file as a unified diff."""
+    """Format a file change as a unified diff."""
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), path, path, lineterm="")
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""The work of a run: a specification that the agent turns into tasks, and completes iteration by iteration."""
+"""The work of a run: a specification that the agent turns into tasks and completes iteration by iteration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SpecificationWork:
     template: str
 
     async def begin(self, context: RunContext) -> None:
-        """Verify the work once before it begins."""
+        """Verify the project once before the work begins."""
         if not context.options.verify:
             context.view.show(
                 "warning",
@@ -42,12 +42,13 @@ class SpecificationWork:
             await verification.check_before_start(context)
 
     def needs_verification(self, context: RunContext, snapshot: RunSnapshot) -> bool:
-        """Report whether the work is due: after an iteration in which the agent called it complete or left no task."""
+        """Report whether the work must be verified: after an iteration in which the agent called it complete or left no
+        task."""
         if decisions.needs_plan_approval(context, snapshot) and not snapshot.has_unread:
             return True
         if decisions.list_unproven(context, snapshot.tasks):
             return True
-        # What others wrote makes one more iteration due: the agent may have to do more before the work is done.
+        # Unread messages cause one more iteration: the agent may have to do more before the work is done.
         if snapshot.has_unread or snapshot.last_iteration is None:
             return False
         # Once after each iteration.
@@ -59,7 +60,7 @@ class SpecificationWork:
         return bool(snapshot.tasks) and all(task.state in finished for task in snapshot.tasks)
 
     async def find_obstacle(self, context: RunContext, snapshot: RunSnapshot) -> Wait | Ending | None:
-        """Return the answer to wait for when nothing else can be done, or the ending when there is no progress."""
+        """Return the answer to wait for if nothing else can be done, or the ending if there is no progress."""
         if snapshot.questions and not snapshot.has_unread and not _has_ready_task(snapshot):
             return _new_answer_wait(context, snapshot)
         return _check_progress(context, snapshot)
@@ -100,7 +101,7 @@ class SpecificationWork:
         verdict = await verification.judge_work(context)
         if verdict is None:
             snapshot = await context.store.load_snapshot()
-            # What came while the commands ran makes one more iteration due.
+            # Messages that arrived while the commands ran cause one more iteration.
             if snapshot.has_unread:
                 return State.DECIDE
             if snapshot.questions:
@@ -118,7 +119,7 @@ class SpecificationWork:
             if context.ending is not None:
                 return State.FINISH
         else:
-            # Completed was not final: the commands of single tasks have to prove them again.
+            # The completion was not final: single tasks must pass their commands again.
             context.proven.clear()
         context.view.show("not_verified", run=context.name, verdict=verdict)
         context.prompt_extras.append(f"The work was checked and is not done yet: {verdict}")
@@ -139,10 +140,10 @@ def _new_answer_wait(context: RunContext, snapshot: RunSnapshot) -> Wait:
 
 
 def _check_progress(context: RunContext, snapshot: RunSnapshot) -> Ending | None:
-    """Report missing progress in the prompt once; return the ending if that does not help."""
+    """Report a lack of progress in the prompt once; return the ending if that does not help."""
     limit, progress, last = context.options.no_progress, snapshot.progress, snapshot.last_iteration
     context.prompt_changed = 0
-    # To resume a run is to try again: it has at least one more iteration.
+    # A resume is another try: it gets at least one more iteration.
     if context.has_begun and progress.failed >= limit and progress.failed_despite_change:
         assert last is not None
         reason = context.resume_hint(f"the same failure came {progress.failed} times: {last.failure}")
@@ -160,7 +161,7 @@ def _check_progress(context: RunContext, snapshot: RunSnapshot) -> Ending | None
 
 
 def _new_standstill(context: RunContext, snapshot: RunSnapshot, reason: str) -> Ending:
-    """Return the ending of a run without progress: no tasks, only blocked ones, or any other reason."""
+    """Return the ending of a run without progress: no tasks, only blocked ones, or another reason."""
     if not snapshot.tasks:
         reason = context.resume_hint("the agent has planned no task")
         return Ending(RunState.EMPTY, NO_TASKS, reason)

@@ -3,9 +3,9 @@
     START ▶ DECIDE ▶ LAUNCH ▶ INITIALIZE ▶ PREPARE ▶ OPEN ▶ TURN ▶ CLOSE ▶ DECIDE ▶ … ▶ VERIFY ▶ FINISH ▶ END
 
 A failure of the agent leads to RECOVER, which ends the agent and closes its iteration. WAIT uses no budget: it waits for
-a rate limit to end, for a person who was asked, or before another attempt. Only DECIDE and VERIFY lead to FINISH, so
-that one place decides to stop and one place stops. What the agent is driven for, and when that is done, is asked of its
-work (`work.py`): the same states drive the agent of a run and those of a crew.
+a rate limit to end, for a person's answer, or before another attempt. Only DECIDE and VERIFY lead to FINISH, so that
+one place decides to stop and one place stops. The work (`work.py`) defines the agent's goal and when it is reached: the
+same states drive the agent of a run and those of a crew.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from shopfloor.runner.rate_limits import MAX_PAUSE_SECONDS, RateLimit, find_rate
 from shopfloor.runner.run_store import WAIT_SECONDS
 
 MAX_LAUNCHES = 3
-"""How often in a row an agent may fail to start."""
+"""How many times in a row an agent may fail to start."""
 
 MAX_TURNS_WITHOUT_TOOLS = 2
-"""How many turns in a row an agent may end without having connected to its tools."""
+"""How many turns in a row an agent may end without connecting to its tools."""
 
 _RATE_LIMIT = "the provider's rate limit"
 _TICK_SECONDS = 0.5
@@ -50,7 +50,7 @@ _MAX_BACKOFF_SECONDS = 60.0
 
 
 async def run(context: RunContext) -> Ending:
-    """Go from state to state until the end, and return how the run ended."""
+    """Go from state to state until the end, and return the ending of the run."""
     state = State.START
     while state is not State.END:
         context.state = state
@@ -69,7 +69,7 @@ async def _run_state(context: RunContext, state: State) -> State:
 
 
 async def _run_interruptible(context: RunContext, state: State) -> State:
-    """Run a state; when the run is stopped, cancel the state and go where it leads."""
+    """Run a state; if the run is stopped, cancel the state and go to the one that follows a stop."""
     running = asyncio.create_task(_run_state(context, state))
     try:
         await asyncio.wait({running, context.stop_task()}, return_when=asyncio.FIRST_COMPLETED)
@@ -105,7 +105,7 @@ async def decide_next(context: RunContext) -> State:
     if isinstance(obstacle, Wait):
         context.wait = obstacle
         return State.WAIT
-    # set_ending, not an assignment: a signal that came during the await above has set an ending, and the first counts.
+    # set_ending, not an assignment: a signal during the await above has set an ending, and the first one counts.
     if context.set_ending(obstacle):
         return State.FINISH
     if context.agent is not None and context.agent.child.is_alive:
@@ -115,14 +115,14 @@ async def decide_next(context: RunContext) -> State:
 
 
 async def _find_obstacle(context: RunContext, snapshot: RunSnapshot) -> Wait | Ending | None:
-    """Return what keeps the agent from another turn: a budget, the work itself, or the rate limit of its provider."""
-    # Text that came in the last allowed iteration is worth one more: the work may be done but for what it says.
+    """Return what keeps the agent from another turn: a budget, the work itself, or its provider's rate limit."""
+    # Text that arrived in the last allowed iteration earns one more: it may be all that is left to do.
     begun = snapshot.next_number - snapshot.has_unread
     budget = find_exhausted(context.run, context.options, begun, Usage(), context.unaccounted)
     if budget is not None:
         return Ending(RunState.STOPPED, BUDGET_EXHAUSTED, context.budget_hint(budget))
     obstacle = await context.work.find_obstacle(context, snapshot)
-    # Another agent of the crew may have hit the limit: the same request would fail as well.
+    # Another agent of the crew may have hit the limit: the same request would fail too.
     if obstacle is None and (seconds := context.rate_limit_pool.seconds):
         return Wait(_RATE_LIMIT, seconds)
     return obstacle
@@ -136,7 +136,7 @@ async def _wait_while_paused(context: RunContext) -> None:
 
 
 async def _wait_while(context: RunContext, condition: Callable[[RunStatus], bool], seconds: float | None) -> bool:
-    """Wait while the condition holds for the status of the run; return False when the time is up."""
+    """Wait while the condition holds for the status of the run; return False if the time is up."""
     deadline = None if seconds is None else time.monotonic() + seconds
     status = await context.store.wait_for_change()
     while condition(status) and context.ending is None:
@@ -155,13 +155,13 @@ async def _wait_while(context: RunContext, condition: Callable[[RunStatus], bool
 
 
 async def wait_for_others(context: RunContext) -> State:
-    """Wait for a rate limit to end, for the person who was asked, or before another attempt. No budget is used."""
+    """Wait for a rate limit to end, for a person's answer, or before another attempt. No budget is used."""
     assert context.wait is not None
     wait, context.wait = context.wait, None
     await context.begin_waiting(wait.reason, wait.seconds)
     with context.clock:
         if wait.for_answer:
-            # An agent that sits idle for hours holds memory and connections for nothing.
+            # An agent that idles for hours holds memory and connections for nothing.
             await context.end_agent()
             answered = await _wait_while(context, _is_unanswered, wait.seconds)
         else:
@@ -195,7 +195,7 @@ async def launch_agent(context: RunContext) -> State:
 
 
 async def initialize_agent(context: RunContext) -> State:
-    """Do the handshake with the agent."""
+    """Perform the handshake with the agent."""
     assert context.agent is not None
     await context.agent.initialize()
     context.launches = 0
@@ -208,7 +208,7 @@ async def prepare_iteration(context: RunContext) -> State:
     begun = await context.store.begin_iteration(prompt_changed=bool(context.prompt_changed))
     context.run, number, context.has_begun = begun.run, begun.iteration.number, True
     context.view.show("iteration_started", run=context.name, iteration=number, attempt=begun.iteration.attempts)
-    # Before the hooks: their output is made again with every attempt, and would otherwise be in the prompt twice.
+    # Before the hooks: their output is produced again with every attempt, and would otherwise be in the prompt twice.
     unacknowledged_extras = list(context.prompt_extras)
     await context.run_hooks("pre_iteration")
     dirty_before = begun.dirty_before
@@ -254,7 +254,7 @@ async def open_session(context: RunContext) -> State:
 
 
 async def run_turn(context: RunContext) -> State:
-    """Send the prompt and let the agent work until its turn ends or has to end."""
+    """Send the prompt and let the agent work until its turn ends or must end."""
     assert context.current is not None
     current = context.current
     await context.recorder.begin_session(current.session, current.number, current.prompt)
@@ -268,8 +268,8 @@ async def _prompt_agent(context: RunContext) -> State:
     responding = asyncio.create_task(agent.prompt(current.session, current.prompt))
 
     async def record_prompt_delivery() -> None:
-        # Texts of others count as delivered once the prompt is written, not when it was built: an agent that dies
-        # before must get them again.
+        # Others' texts count as delivered once the prompt is written, not when it is built: if an agent dies before
+        # that, the texts must be sent again.
         await agent.prompted.wait()
         if current.inbound.messages or current.inbound.mails:
             await context.store.record_prompt_delivery(current.number, current.inbound)
@@ -283,7 +283,7 @@ async def _prompt_agent(context: RunContext) -> State:
             )
             context.show_progress()
             if not responding.done() and _set_interruption(context):
-                # Ask the agent to stop, and end it when it does not. Its response no longer matters.
+                # Ask the agent to stop, and end it if it does not. Its response no longer matters.
                 context.end_turn()
                 await agent.cancel_turn(current.session)
                 done, _ = await asyncio.wait({responding}, timeout=context.options.grace)
@@ -295,7 +295,7 @@ async def _prompt_agent(context: RunContext) -> State:
     finally:
         context.end_turn()
         await cancel_task(responding)
-        # Not cancelled once the prompt was sent: unrecorded, its texts would be in the next prompt again.
+        # Not cancelled once the prompt was sent: otherwise its texts would be in the next prompt again.
         if not agent.prompted.is_set():
             recording.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -304,9 +304,9 @@ async def _prompt_agent(context: RunContext) -> State:
 
 
 async def _check_tools_found(context: RunContext) -> None:
-    """Report a turn without a single request to the run's server; end the run when it happens again.
+    """Report a turn without a single request to the run's server; end the run if it happens again.
 
-    Without tools an agent can plan nothing, and every further iteration would be lost as well.
+    Without tools an agent can plan nothing, and every further iteration would be wasted as well.
     """
     assert context.current is not None
     if context.current.outcome != "ended" or context.store.agent_requests > context.requests_at_launch:
@@ -316,7 +316,8 @@ async def _check_tools_found(context: RunContext) -> None:
     context.current.outcome, context.current.failure = "without_tools", why
     context.turns_without_tools += 1
     context.view.show("tools_not_listed", run=context.name, why=why)
-    # A busy agent may have started its turn before its tools were there, so a new process gets a second try.
+    # On a busy machine, the agent may have started its turn before its tools were available, so a new process gets
+    # another try.
     await context.end_agent()
     if context.turns_without_tools >= MAX_TURNS_WITHOUT_TOOLS:
         why += "; check that it may use MCP servers in this folder (gemini: --skip-trust, or trust the folder)"
@@ -354,7 +355,7 @@ def _read_response(context: RunContext, response: dict[str, Any]) -> None:
 
 
 async def recover_run(context: RunContext) -> State:
-    """End the agent after a failure or a stop, and decide what becomes of its iteration."""
+    """End the agent after a failure or a stop, and decide what happens to its iteration."""
     failure, context.failure = context.failure, None
     stopped = context.ending is not None and failure is None
     failure = failure or "the agent failed"
@@ -371,7 +372,7 @@ async def recover_run(context: RunContext) -> State:
         if context.current.outcome == "failed":
             _back_off(context, context.failures)
             context.failures += 1
-        # A verdict or a hook's output in the prompt of an agent that died was seen by none: the next prompt has it.
+        # The agent died before it acted on a verdict or a hook's output in its prompt: repeat it in the next prompt.
         context.prompt_extras = [*context.current.unacknowledged_extras, *context.prompt_extras]
         return State.CLOSE
     if stopped or limit is not None:
@@ -392,7 +393,7 @@ def _back_off(context: RunContext, times: int) -> None:
 
 
 def _wait_for_rate_limit(context: RunContext, limit: RateLimit) -> None:
-    """Wait until the provider's limit ends; where it does not say when, twice as long each time."""
+    """Wait until the provider's limit ends; if that is unknown, twice as long each time."""
     pause = min(context.options.rate_limit_pause * 2**context.rate_limits, MAX_PAUSE_SECONDS)
     context.rate_limits += 1
     context.wait = Wait(_RATE_LIMIT, pause if limit.seconds is None else limit.seconds)
@@ -440,7 +441,7 @@ async def close_iteration(context: RunContext) -> State:
 
 
 async def _commit(context: RunContext, current: CurrentIteration, summary: str) -> None:
-    """Commit what the iteration changed. What cannot be committed now belongs to the next commit."""
+    """Commit the changes of the iteration. Changes that cannot be committed now go into the next commit."""
     message = f"{context.name}: iteration {current.number}\n\n{summary}\n"
     try:
         files = await git.commit_changes(context.project, current.dirty_before, message)

@@ -1,4 +1,4 @@
-"""Follow what people and the agent want while a run is driven."""
+"""Follow the requests of people and of the agent while a run is driven."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shopfloor.runner.context import RunContext
 async def follow_run(context: RunContext) -> None:
     """React to every change of the run until it ends: stop it, show open questions, check completed work.
 
-    One call waits for each change (`run_wait`), so nothing is polled. It fails as soon as another driver has taken the
+    One call (`run_wait`) waits for each change, so nothing is polled. It fails as soon as another driver has taken the
     run over.
     """
     shown: set[int] = set()
@@ -22,7 +22,7 @@ async def follow_run(context: RunContext) -> None:
         if context.is_in_turn and status.wish > status.judged:
             await verification.judge_work(context)
         for request in status.requests:
-            # Permissions are shown where they are asked.
+            # Permission requests are shown where they are asked.
             if request.kind == "permission" or request.number in shown:
                 continue
             shown.add(request.number)

@@ -30,24 +30,25 @@ REVIEWER_TEMPLATE = Path(__file__).with_name("reviewer.md")
 REVIEWER_VARIABLES = ("worker", "task", "title", "description", "comments", "diff", "extra")
 
 MAX_PLANNED_TASKS = 200
-"""A plan with more tasks is sent back: no person can read it."""
+"""A plan with more tasks is sent back, because no person can read it."""
 
 _MAX_DIFF_CHARACTERS = 60_000
 _MAX_COMMENT_CHARACTERS = 8_000
 LOST = -1
-"""The exit code of a run whose task is no longer its worker's. It is not an error: the worker takes another task."""
+"""The exit code of a run whose worker has lost the task. It is not an error: the worker takes another task."""
 
 
 @dataclass
 class _CrewWork:
-    """What the kinds of work in a crew share."""
+    """The common part of all kinds of work in a crew."""
 
     store: CrewStore
     worktrees: Worktrees
     worker: str
     template: str
     admit: Callable[[int], Awaitable[Ending | None]]
-    """Count the turn with this number for the budgets of the crew and of the worker, or return the ending without it."""
+    """Count the turn with this number toward the budgets of the crew and of the worker, or return the ending if none is
+    left."""
 
     async def begin(self, context: RunContext) -> None:
         """Do nothing: the worktree was prepared before the states began."""
@@ -57,30 +58,30 @@ class _CrewWork:
         return list(context.options.verify)
 
     def needs_verification(self, context: RunContext, snapshot: RunSnapshot) -> bool:
-        """Report whether the last turn ended by itself and was not judged yet, even by a driver that was killed."""
+        """Report whether the last turn ended on its own and is not judged yet, even by a killed driver."""
         last = snapshot.last_iteration
         if last is None or last.ended_at is None or context.verified_after == last.number:
             return False
-        # What others wrote makes one more turn due: the agent may have to do more before the work is done.
+        # Unread messages cause one more turn: the agent may have to do more before the work is done.
         if snapshot.has_unread and self.heeds_messages:
             return False
         return last.outcome == "ended" and last.failure is None and last.ended_at > self.returned_at
 
     returned_at: int = 0
-    """When the work was sent back last. A turn before that moment is judged already."""
+    """When the work was last sent back. Earlier turns are already judged."""
 
     heeds_messages: ClassVar[bool] = True
-    """Whether a message that came during the last turn makes one more due."""
+    """Whether a message that arrived during the last turn causes one more."""
 
     async def find_obstacle(self, context: RunContext, snapshot: RunSnapshot) -> Wait | Ending | None:
-        """Return the ending after a crash or without progress. The crew decides what becomes of the task."""
+        """Return the ending after a crash or without progress. The crew decides what happens to the task."""
         last = snapshot.last_iteration
         if context.failures or context.launches:
             failure = (last.failure if last is not None and context.failures else None) or context.launch_failure
             return Ending(RunState.FAILED, AGENT_FAILED, failure)
         limit, progress = context.options.no_progress, snapshot.progress
         context.prompt_changed = 0
-        # Another attempt has at least one turn, also on a task that failed without progress before.
+        # Another attempt has at least one turn, even on a task that failed without progress before.
         if context.has_begun and progress.failed >= limit and progress.failed_despite_change:
             assert last is not None
             reason = f"the same failure came {progress.failed} times: {last.failure}"
@@ -115,7 +116,7 @@ class TaskWork(_CrewWork):
         return _list_commands(await self.store.load_task(self.number), context.options.verify)
 
     async def find_obstacle(self, context: RunContext, snapshot: RunSnapshot) -> Wait | Ending | None:
-        """Return the ending when the task is no longer the worker's, after a crash, or without progress."""
+        """Return the ending if the worker has lost the task, after a crash, or without progress."""
         return self._check_held(await self.store.load_task(self.number)) or await super().find_obstacle(
             context, snapshot
         )
@@ -124,14 +125,14 @@ class TaskWork(_CrewWork):
         task = found.task
         if task.assignee == self.worker and task.state is TaskState.IN_PROGRESS:
             return None
-        # An agent that reports REVIEW by itself is taken at its word only after the check.
+        # If an agent reports REVIEW itself, its work is still checked first.
         if task.assignee == self.worker and task.state is TaskState.REVIEW and not _is_queued(found):
             return None
         holder = f", assigned to {task.assignee}" if task.assignee not in (None, self.worker) else ""
         return Ending(RunState.STOPPED, LOST, f"task-{task.number} is {task.state}{holder}")
 
     async def write_prompt(self, context: RunContext, begun: BegunIteration, extras: Sequence[str]) -> str:
-        """Fill in the template with the task, its comments and what happened to earlier attempts."""
+        """Fill in the template with the task, its comments and the results of earlier attempts."""
         found = await self.store.load_task(self.number)
         task, paragraphs = found.task, list(extras)
         if context.options.extra:
@@ -139,7 +140,7 @@ class TaskWork(_CrewWork):
         if found.merge is not None and found.merge.state is MergeState.RETURNED and found.merge.output:
             paragraphs.append(f"Your work was handed over and came back: {found.merge.output}")
         folder = self.worktrees.task_folder(self.number)
-        # Work of others is merged into the worktree only after a first hand-over.
+        # Others' work is merged into the worktree only after a first handover.
         conflicts = [] if found.merge is None else await self.worktrees.list_conflicts(folder)
         if conflicts:
             paragraphs.append(
@@ -167,14 +168,14 @@ class TaskWork(_CrewWork):
         found = await self.store.load_task(self.number)
         lost = self._check_held(found)
         if lost is not None:
-            # A turn that blocked the task is no work to judge: when the task continues, another turn is due first.
+            # A turn that blocked the task left nothing to judge: once the task continues, another turn comes first.
             await context.store.set_failure(context.run.iteration, lost.reason)
             context.set_ending(lost)
             return State.FINISH
         task, folder = found.task, self.worktrees.task_folder(self.number)
         fault = await _find_fault(context, _list_commands(found, context.options.verify))
         commit = ""
-        # What came while the commands ran makes one more turn due, too.
+        # Messages that arrived while the commands ran cause one more turn, too.
         if fault is None and (await context.store.load_snapshot()).has_unread:
             return State.DECIDE
         if fault is None:
@@ -189,13 +190,13 @@ class TaskWork(_CrewWork):
                 await self.store.report_task(self.worker, task, "IN_PROGRESS")
             return await self.reject(context, fault)
         branch = self.worktrees.task_branch(self.number)
-        # The entry first: a kill between the two leaves a task that its worker holds, which is verified again.
+        # The entry first: a kill between the two leaves the task with its worker, and it is verified again.
         await self.store.add_merge(task.number, branch, commit, review=self.review)
         if task.state is not TaskState.REVIEW:
             await self.store.report_task(
                 self.worker, task, "REVIEW", branchName=branch, worktreePath=str(context.project)
             )
-        # Shown now: the merge queue takes it at once, while the run still ends.
+        # Shown now: the merge queue takes it immediately, while the run is still ending.
         context.view.show("task_handed_over", crew=context.run.crew, task=f"task-{task.number}")
         context.set_ending(Ending(RunState.COMPLETED, 0, f"handed over as {commit[:12]}"))
         return State.FINISH
@@ -221,7 +222,7 @@ class PlanWork(_CrewWork):
         return prompt.fill_template(self.template, values)
 
     async def verify(self, context: RunContext) -> State:
-        """Accept a plan that has tasks, not too many, of which one can begin."""
+        """Accept a plan that has tasks, but not too many, and at least one that can begin."""
         context.verified_after = context.run.iteration
         board = await self.store.load_board()
         tasks = [task for task in board.tasks if task.state is not TaskState.CANCELLED]
@@ -246,7 +247,7 @@ class ReviewWork(_CrewWork):
     """Review a task: the agent approves the work or requests changes."""
 
     number: int = 0
-    # After the verdict there is nothing left to decide, and before it another turn is due anyway.
+    # After the verdict nothing is left to decide, and before it another turn is due anyway.
     heeds_messages: ClassVar[bool] = False
 
     async def write_prompt(self, context: RunContext, begun: BegunIteration, extras: Sequence[str]) -> str:
@@ -280,7 +281,7 @@ def _is_queued(found: CrewTask) -> bool:
 
 
 def _list_commands(found: CrewTask, verify: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return the commands that prove a task: its own, or else those of the crew."""
+    """Return the commands that prove a task: its own, or otherwise the crew's."""
     return [json.loads(found.task.acceptance)] if found.task.acceptance else list(verify)
 
 

@@ -1,7 +1,7 @@
 """Record what an agent says, thinks, plans, calls and asks, in batches.
 
-Updates arrive by the hundred per second. They are joined to entries here, and the entries that have changed are stored
-every few seconds. What a session may use is bounded: after that, one last entry counts what was dropped.
+Hundreds of updates arrive per second. They are joined into entries here, and changed entries are stored every few
+seconds. Each session has a limit: beyond it, one last entry counts what was dropped.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _log = logging.getLogger("shopfloor.transcript")
 
 
 class TranscriptStore(Protocol):
-    """Where a recorder stores entries: the transcript of a run, or of an agent of a crew."""
+    """Where a recorder stores entries: the transcript of a run or of a crew's agent."""
 
     async def find_next_entry(self) -> int:
         """Return the number of the next entry."""
 
     async def record_entries(self, session: str, iteration: int, entries: Sequence[NewEntry]) -> None:
-        """Store entries. One with the number of an earlier entry replaces it."""
+        """Store entries. An entry with the number of an earlier one replaces it."""
 
 
 @dataclass
@@ -66,10 +66,10 @@ class OpenEntry:
     body: str = ""
     result: str = ""
     dropped: int = 0
-    """Characters of the body that were dropped because it is too long."""
+    """Characters dropped because the body is too long."""
 
     def add_text(self, text: str) -> None:
-        """Add to the body, as far as it is kept."""
+        """Add to the body, up to its limit."""
         space = max(_MAX_KEPT_CHARACTERS - len(self.body), 0)
         self.body += text[:space]
         self.dropped += max(len(text) - space, 0)
@@ -81,7 +81,7 @@ class OpenEntry:
 
 @dataclass
 class TranscriptRecorder:
-    """The recorder of the sessions of one run or agent. It fails silently: a transcript must not end a run."""
+    """Records the sessions of one run or agent. It fails silently: a transcript must not end a run."""
 
     store: TranscriptStore
     session: str = ""
@@ -95,7 +95,7 @@ class TranscriptRecorder:
     _flushing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def begin_session(self, session: str, iteration: int, prompt: str, title: str = "") -> None:
-        """Store what is left of the session before, and begin one with its prompt."""
+        """Store the rest of the previous session, and begin one with its prompt."""
         await self.flush()
         try:
             self._next = await self.store.find_next_entry()
@@ -108,7 +108,7 @@ class TranscriptRecorder:
         entry.add_text(prompt)
 
     def record_update(self, session: str, update: SessionUpdate | None) -> None:
-        """Record a notification of the agent. Late ones of an earlier session are left out."""
+        """Record a notification of the agent. Ignore late ones of an earlier session."""
         if session != self.session or not self._next:
             return
         match update:
@@ -120,7 +120,7 @@ class TranscriptRecorder:
                 self._replace_plan(steps)
 
     def record_question(self, title: str, details: str) -> OpenEntry | None:
-        """Record that the agent asks for a permission; return the entry, for its answer."""
+        """Record the agent's permission request; return the entry, for its answer."""
         if not self.session or not self._next:
             return None
         entry = self._add(EntryKind.PERMISSION, title, "pending")
@@ -128,14 +128,14 @@ class TranscriptRecorder:
         return entry
 
     def record_answer(self, question: OpenEntry | None, answer: str) -> None:
-        """Record the answer to a question of the agent."""
+        """Record the answer to the agent's question."""
         if question is not None:
             question.status, question.result = "completed", answer
             self._mark_changed(question)
 
     async def flush(self) -> None:
-        """Store what has changed."""
-        # One at a time: otherwise an older state of an entry could be stored after a newer one.
+        """Store changed entries."""
+        # One at a time: otherwise an older state of an entry could overwrite a newer one.
         async with self._flushing:
             while self._changed:
                 numbers = sorted(self._changed)[:MAX_BATCH_ENTRIES]
@@ -147,7 +147,7 @@ class TranscriptRecorder:
 
     @asynccontextmanager
     async def flushing(self, also: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-        """Store what has changed every few seconds inside the `with` block, and at its end; await `also` each time."""
+        """Store changed entries every few seconds inside the `with` block, and at its end; await `also` each time."""
         stopped = asyncio.Event()
 
         async def keep_flushing() -> None:
@@ -166,11 +166,11 @@ class TranscriptRecorder:
             stopped.set()
             with contextlib.suppress(ShopfloorError):
                 await task
-            # An agent that loads a session repeats all of it in updates.
+            # When an agent loads a session, it repeats all of it in updates.
             self.session = ""
 
     def _add(self, kind: EntryKind, title: str = "", status: str = "") -> OpenEntry:
-        """Add an entry; when the session has too many, return the one that counts those that were dropped."""
+        """Add an entry; if the session has too many, return the one that counts dropped entries."""
         if self._last is not None and self._last.kind is EntryKind.DROPPED:
             return self._count_dropped(self._last)
         if self._entries >= MAX_SESSION_ENTRIES or self._characters >= MAX_SESSION_CHARACTERS:
@@ -185,7 +185,7 @@ class TranscriptRecorder:
         entry.dropped += 1
         entry.title = f"{entry.dropped} more entries of this session were dropped"
         self._mark_changed(entry)
-        # Returned in its place: an entry that is never stored, for what follows.
+        # A placeholder that is never stored, for the updates that follow.
         return OpenEntry(0, EntryKind.DROPPED, entry.created_at)
 
     def _mark_changed(self, entry: OpenEntry) -> OpenEntry:
@@ -194,7 +194,7 @@ class TranscriptRecorder:
         return entry
 
     def _add_words(self, kind: EntryKind, text: str) -> None:
-        """Continue the message or thought that is the last entry, or begin one."""
+        """Continue the message or thought if it is the last entry, or begin one."""
         entry = self._last if self._last is not None and self._last.kind is kind else self._add(kind)
         self._characters += len(text) if entry.number else 0
         entry.add_text(text)
@@ -213,13 +213,13 @@ class TranscriptRecorder:
         if update.raw_input:
             entry.body = _format_value(update.raw_input)
         if update.content or update.raw_output:
-            # An update has all of the output so far, so it replaces the one before.
+            # An update has the whole output so far, so it replaces the previous one.
             entry.result = _format_output(update.content) or _format_value(update.raw_output)
         self._characters += len(entry.body) + len(entry.result) - before if entry.number else 0
         self._mark_changed(entry)
 
     def _replace_plan(self, steps: Sequence[tuple[str, str]]) -> None:
-        """Record the plan: in place of the one before while nothing else came between them, else as a new entry."""
+        """Record the plan: replace the previous one if nothing came in between, otherwise add an entry."""
         text = "\n".join(f"- [{_PLAN_MARKS.get(status, ' ')}] {content}" for content, status in steps)
         entry = self._last if self._last is not None and self._last.kind is EntryKind.PLAN else None
         entry = entry or self._add(EntryKind.PLAN, "Plan")
@@ -229,7 +229,7 @@ class TranscriptRecorder:
 
 
 def _format_output(content: Any) -> str:
-    """Format the content of a tool call: its texts, and its changes of files as diffs."""
+    """Format the content of a tool call: its texts, and its file changes as diffs."""
     parts = []
     for item in content if isinstance(content, list) else []:
         if not isinstance(item, dict):

@@ -1,4 +1,4 @@
-"""Check whether the work is done: by the tasks and the acceptance commands, not by what the agent says."""
+"""Check whether the work is done: by the tasks and the acceptance commands, not by the agent's word."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from shopfloor.runner.context import Proof, RunContext
 from shopfloor.runner.processes import CommandResult
 
 SHOWN_CHARACTERS = 4_000
-"""How much of a failing command's output the agent sees, from its end."""
+"""How much of a failing command's output the agent sees, counted from the end."""
 
 
 async def judge_work(context: RunContext) -> str | None:
-    """Check the work and record the verdict. Return what is wrong, or None when the work is done."""
+    """Check the work and record the verdict. Return what is wrong, or None if the work is done."""
     async with context.judging:
         snapshot = await context.store.load_snapshot()
         tree = await git.fingerprint_tree(context.project)
         proof = Proof(tree, tuple(map(tuple, list_commands(context, snapshot.tasks))))
         verdict = await _find_fault(context, snapshot.tasks, proof)
-        # A proof holds only for files that stayed as they were while the commands ran. Without a repository there is none.
+        # A proof holds only if the files did not change while the commands ran. Without a repository there is none.
         is_proven = verdict is None and bool(tree) and tree == await git.fingerprint_tree(context.project)
         context.proof = proof if is_proven else None
         await context.store.record_verdict(snapshot.run.wish, verdict)
@@ -32,15 +32,15 @@ async def judge_work(context: RunContext) -> str | None:
 
 async def _find_fault(context: RunContext, tasks: Sequence[Task], proof: Proof) -> str | None:
     commands = proof.commands
-    # In feature work the acceptance commands often pass before a line is written. Only tasks say what was to be done.
+    # For new features, the acceptance commands often pass before a line is written. Only tasks say what was to be done.
     if not tasks:
         return "there are no tasks: add the work as tasks first"
-    # A blocked task may stay blocked when commands prove the work. Without any, the tasks are the only proof.
+    # A task may stay blocked if commands prove the work. Without commands, the tasks are the only proof.
     unfinished = {State.IN_PROGRESS, State.PENDING} | (set() if commands else {State.BLOCKED})
     for task in tasks:
         if task.state in unfinished:
             return f"{format_task_id(task.number)} is {format_status(task.state)}"
-    # The agent calls the session complete in its turn, and the work is checked again after it. A suite of ten minutes
+    # The agent calls the session complete during its turn, and the work is checked again afterwards. A ten-minute suite
     # need not run twice over the same files.
     if commands and proof == context.proof:
         context.view.show("already_verified", run=context.name, commands=list(map(list, commands)))
@@ -68,7 +68,7 @@ def list_commands(context: RunContext, tasks: Iterable[Task]) -> list[Sequence[s
 
 
 async def check_before_start(context: RunContext) -> None:
-    """Run the acceptance commands once before the first iteration, and record whether they pass already."""
+    """Run the acceptance commands once before the first iteration, and record whether they already pass."""
     if not context.options.verify:
         return
     failing = await find_failing_command(context.options.verify, context.project, context.options.verify_time)
@@ -82,7 +82,7 @@ def list_blocked(tasks: Iterable[Task]) -> list[str]:
 
 
 def summarize_completion(context: RunContext, run: Run, tasks: Sequence[Task]) -> str:
-    """Describe what a run has achieved whose work is verified."""
+    """Describe the result of a run whose work is verified."""
     commands = len(list_commands(context, tasks))
     noun = "acceptance command" if commands == 1 else "acceptance commands"
     how = f"{commands} {noun} passed" if commands else "no acceptance command was set"
@@ -101,7 +101,7 @@ async def find_failing_command(
     seconds: float,
     on_result: Callable[[CommandResult], None] = lambda _: None,
 ) -> CommandResult | None:
-    """Run the commands one after the other and return the first that fails, or None when all pass."""
+    """Run the commands one after another and return the first that fails, or None if all pass."""
     for command in dict.fromkeys(tuple(command) for command in commands):
         result = await processes.run_command(command, folder, seconds=seconds)
         on_result(result)
@@ -112,5 +112,5 @@ async def find_failing_command(
 
 def explain_failure(result: CommandResult) -> str:
     """Describe a failure, with the end of the command's output."""
-    # The first line alone is the reason of a run that stops over it.
+    # If a run stops because of it, only the first line is its reason.
     return f"{result.failure}\nThe end of its output:\n{result.output[-SHOWN_CHARACTERS:] or '(nothing)'}"

@@ -40,14 +40,14 @@ class JsonLines:
 
 
 def format_until(until: str) -> str:
-    """Return a moment of the future as the clock of the terminal shows it, with its date unless that is today."""
+    """Return a future time in the terminal's time zone, with its date unless that is today."""
     moment, now = datetime.fromisoformat(until).astimezone(), datetime.now().astimezone()
     return f"{moment:%H:%M:%S}" if moment.date() == now.date() else f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 @contextmanager
 def read_keys(on_key: Callable[[str], None], loop: Any) -> Iterator[None]:
-    """Pass single keys of the terminal to `on_key`, without waiting for Enter, inside the `with` block."""
+    """Pass single key presses from the terminal to `on_key`, without waiting for Enter, inside the `with` block."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     tty.setcbreak(descriptor)

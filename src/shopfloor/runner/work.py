@@ -1,4 +1,4 @@
-"""Work: what the states ask about the work that an agent is driven for.
+"""The interface between the states and the work that an agent is driven for.
 
 A run works on a specification. A crew has further kinds: one task of an epic, a plan, a review.
 """
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Work(Protocol):
-    """What an agent is driven for. The states decide when to ask; the work decides what to do, and when it is done."""
+    """The work of a driven agent. The states decide when to ask; the work decides what to do, and when it is done."""
 
     async def begin(self, context: RunContext) -> None:
         """Prepare the work before the first state that needs an agent."""
 
     def needs_verification(self, context: RunContext, snapshot: RunSnapshot) -> bool:
-        """Report whether the work has to be verified before another turn."""
+        """Report whether the work must be verified before another turn."""
 
     async def find_obstacle(self, context: RunContext, snapshot: RunSnapshot) -> Wait | Ending | None:
         """Return what keeps the agent from another turn: something to wait for, an ending, or None."""
@@ -35,4 +35,4 @@ class Work(Protocol):
         """Return the acceptance commands of the work."""
 
     async def verify(self, context: RunContext) -> State:
-        """Check the work while no agent is working on it, and return where that leads."""
+        """Check the work while no agent is working on it, and return the next state."""

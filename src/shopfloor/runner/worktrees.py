@@ -1,7 +1,7 @@
-"""The git side of a crew: a worktree and a branch for each task, and the branch that verified work is merged into.
+"""Git for a crew: a worktree and a branch for each task, and the branch that verified work is merged into.
 
-Every step can be repeated after a kill at any moment: a branch is only ever moved forward, by compare-and-swap, and no
-file of an agent is removed before its work is merged.
+Every step can be repeated after a kill at any moment: a branch only ever moves forward, by compare-and-swap, and an
+agent's files are not removed before its work is merged.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from shopfloor.errors import BadSettings, GitFailed, MergeConflict
 from shopfloor.runner.git import run_git
 
 _MERGE_MARK = "shopfloor-merge"
-"""A file in the git folder of a worktree, as long as a merge of ours writes into it."""
+"""A marker file in a worktree's git folder, present while a merge of ours writes into the worktree."""
 
 
 @dataclass(frozen=True)
 class Worktrees:
-    """The worktrees of one crew. `top` is the top of the repository, `prefix` the path of the project below it."""
+    """The worktrees of one crew. `top` is the top of the repository, `prefix` the project's path below it."""
 
     top: Path
     prefix: str
@@ -31,7 +31,7 @@ class Worktrees:
     crew: str
     branch: str
     in_sandbox: bool = False
-    """Agents work off their branches, which a sandbox cannot write. They are moved when work is committed."""
+    """Agents work on a detached HEAD, because a sandbox cannot write branches. Branches move when work is committed."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def task_branch(self, task: int) -> str:
@@ -50,7 +50,7 @@ class Worktrees:
         """Create the branch of the crew at the base if it is missing."""
         if await self.find_commit(self.branch) is not None:
             return
-        # On another machine, a crew of the same epic may begin at a commit that was never pushed.
+        # A crew of the same epic on another machine may start at a commit that was never pushed.
         if await self.find_commit(base) is None:
             raise BadSettings(
                 f"The crew begins at the commit {base[:12]}, which {self.top} does not have",
@@ -64,7 +64,7 @@ class Worktrees:
                 raise
 
     async def find_commit(self, name: str) -> str | None:
-        """Return the commit that a branch or another name stands for, or None."""
+        """Return the commit of a branch or another revision, or None."""
         with contextlib.suppress(GitFailed):
             return (await _git(self.top, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")).strip()
         return None
@@ -76,7 +76,7 @@ class Worktrees:
     async def ensure_worktree(self, folder: Path, branch: str | None) -> bool:
         """Create a worktree, or repair the one that a killed process left. Return whether it is new.
 
-        It is on the branch, which is created at the tip of the crew's branch if it is missing; without a branch it is
+        It is on the branch, which is created at the tip of the crew's branch if it is missing. Without a branch, it is
         detached there.
         """
         async with self._lock:
@@ -114,14 +114,14 @@ class Worktrees:
         return True
 
     async def remove_worktree(self, folder: Path) -> None:
-        """Remove a worktree whose work is merged, even one that a killed `git worktree remove` left half removed."""
+        """Remove a worktree whose work is merged, even if a killed `git worktree remove` left it half removed."""
         async with self._lock:
             remove = ("worktree", "remove", "--force", "--force", str(folder))
             if (folder / ".git").exists():
                 with contextlib.suppress(GitFailed):
                     await _git(self.top, *remove)
                     return
-            # Git removes the files first and its own entry last. It refuses a folder that has no .git.
+            # Git removes the files first and its own entry last. It refuses a folder without .git.
             shutil.rmtree(folder, ignore_errors=True)
             entries = (await _git(self.top, "worktree", "list", "--porcelain")).splitlines()
             if f"worktree {await asyncio.to_thread(folder.resolve)}" in entries:
@@ -138,9 +138,9 @@ class Worktrees:
         await _git(folder, "checkout", "--quiet", "--force", "--detach", commit)
 
     async def commit_all(self, folder: Path, message: str) -> str:
-        """Commit everything in a worktree, and return its last commit. Unresolved conflicts are rejected."""
+        """Commit everything in a worktree, and return its last commit. Reject unresolved conflicts."""
         if await has_changes(folder):
-            # Before `add`, which would end the conflict for git: the next prompt has to name the files again.
+            # Before `add`, which would resolve the conflict for git: the next prompt must name the files again.
             if marked := await self._list_marked_files(folder):
                 raise GitFailed(f"conflicts are not resolved in {', '.join(marked)}")
             await _git(folder, "add", "--all")
@@ -153,24 +153,24 @@ class Worktrees:
         return await get_head(folder)
 
     async def publish_commit(self, branch: str, commit: str) -> None:
-        """Move the branch of a task to a commit that was made off the branch, in a sandbox."""
+        """Move a task's branch to a commit that a sandbox made on a detached HEAD."""
         if self.in_sandbox:
             await _git(self.top, "update-ref", f"refs/heads/{branch}", commit)
 
     async def is_merging(self, folder: Path) -> bool:
-        """Report whether a merge has begun in the worktree and is not committed."""
+        """Report whether the worktree has an uncommitted merge."""
         with contextlib.suppress(GitFailed):
             return bool(await _git(folder, "rev-parse", "--verify", "--quiet", "MERGE_HEAD"))
         return False
 
     async def update_from_crew(self, folder: Path) -> list[str]:
-        """Merge the crew's branch into the branch of a task. Return the files with conflicts, which stay in the worktree."""
+        """Merge the crew's branch into a task's branch. Return the files with conflicts, which stay in the worktree."""
         git_folder = await _find_git_folder(folder)
         assert git_folder is not None
         mark = git_folder / _MERGE_MARK
         if mark.exists():
-            # The driver was killed during the merge: git writes the files before it notes that it merges. There were no
-            # changes before, and no agent has worked since.
+            # The driver was killed during the merge: git writes the files before it records the merge. The worktree was
+            # clean before, and no agent has worked in it since.
             await _git(folder, "reset", "--quiet", "--hard")
             await _git(folder, "clean", "--quiet", "--force", "-d")
         elif await self.is_merging(folder) or await has_changes(folder):
@@ -187,9 +187,9 @@ class Worktrees:
         return conflicts
 
     async def squash(self, folder: Path, commit: str, message: str) -> tuple[str, bool]:
-        """Put a task's work onto the tip of the crew's branch in a detached worktree.
+        """Squash a task's work onto the tip of the crew's branch in a detached worktree.
 
-        Return the commit, and whether it is new: the branch may have the work already.
+        Return the commit, and whether it is new: the branch may already have the work.
         """
         tip = await self.get_tip()
         await _git(folder, "checkout", "--quiet", "--force", "--detach", tip)
@@ -216,15 +216,16 @@ class Worktrees:
         return True
 
     async def advance(self, commit: str) -> bool:
-        """Move the crew's branch forward to a verified commit, unless it has it. Return False when it has moved since."""
+        """Fast-forward the crew's branch to a verified commit, unless it contains it. Return False if it has moved
+        since."""
         tip, *parents = (await _git(self.top, "rev-parse", f"refs/heads/{self.branch}", f"{commit}^@")).splitlines()
-        # It was made by `squash` on the tip of that moment.
+        # `squash` made it on the tip at that time.
         if tip not in parents:
             return commit == tip or await self.is_ancestor(commit, tip)
         for entry in (await _git(self.top, "worktree", "list", "--porcelain")).split("\n\n"):
             lines = entry.splitlines()
             if f"branch refs/heads/{self.branch}" in lines:
-                # A person looks at it: their files have to follow, or git would show the merge as undone.
+                # A person has it checked out: their files must follow, or git would show the merge as undone.
                 await _git(Path(lines[0].removeprefix("worktree ")), "merge", "--quiet", "--ff-only", commit)
                 return True
         try:
@@ -234,25 +235,25 @@ class Worktrees:
         return True
 
     async def diff(self, commit: str, characters: int) -> str:
-        """Return what a task's commit changes on the crew's branch, cut to a length."""
+        """Return the changes of a task's commit to the crew's branch, cut to a maximum length."""
         text = await _git(self.top, "diff", f"{self.branch}...{commit}")
         return text if len(text) <= characters else f"{text[:characters]}\n… {len(text) - characters} more characters"
 
     async def list_conflicts(self, folder: Path) -> list[str]:
-        """Return the files of a worktree with unresolved conflicts, also those that the agent has staged."""
+        """Return the files of a worktree with unresolved conflicts, including those that the agent has staged."""
         unmerged = (await _git(folder, "diff", "--name-only", "--diff-filter=U")).splitlines()
         return sorted({*unmerged, *await self._list_marked_files(folder)})
 
     async def _list_marked_files(self, folder: Path) -> list[str]:
-        """Return the changed files in which the marks of a conflict are left."""
-        # Not `diff --check`, for which the underline of a heading of seven letters is a mark.
+        """Return the changed files that still have conflict markers."""
+        # Not `diff --check`, which takes the underline of a seven-letter heading for a marker.
         changed = await _git(folder, "diff", "--name-only", "-z", "-G^<{7} ", "HEAD")
         paths = dict.fromkeys(filter(None, changed.split("\0")))
         return [path for path in paths if await asyncio.to_thread(_has_conflict, folder / path)]
 
 
 async def find_repository(project: Path) -> tuple[Path, str]:
-    """Return the top of the repository and the path of the project below it; raise BadSettings without a commit."""
+    """Return the top of the repository and the project's path below it; raise BadSettings without a commit."""
     try:
         top = (await _git(project, "rev-parse", "--show-toplevel")).strip()
         prefix = (await _git(project, "rev-parse", "--show-prefix")).strip()
@@ -280,7 +281,7 @@ async def has_changes(folder: Path) -> bool:
 
 
 async def count_uncommitted_files(project: Path) -> int:
-    """Count the tracked files of the project's repository that have uncommitted changes."""
+    """Count the tracked files in the project's repository that have uncommitted changes."""
     return len((await _git(project, "status", "--porcelain", "--untracked-files=no")).splitlines())
 
 
@@ -290,7 +291,7 @@ async def get_head(project: Path) -> str:
 
 
 def _has_conflict(file: Path) -> bool:
-    """Report whether a file has the first and the last mark of a conflict."""
+    """Report whether a file has both the first and the last conflict marker."""
     try:
         text = file.read_bytes()
     except OSError:
