@@ -25,7 +25,7 @@ def rotate(
     what: Annotated[Literal["operator-token", "signing-key"], typer.Argument(help="What to replace.")],
     as_json: AsJson = False,
 ) -> None:
-    """Replace the operator's token, or the key that signs the tokens of users. What it replaces stops working at once.
+    """Replace the operator's token, or the key that signs user tokens. The old one stops working immediately.
 
     The operator's new token is in operator.token in the data folder. Users need new tokens after a new signing key.
     """

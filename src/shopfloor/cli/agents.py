@@ -95,10 +95,10 @@ def retire_agent(settings: Settings, name: Name, as_json: AsJson = False) -> Non
 
 @command(app, "crashed")
 def report_crash(settings: Settings, name: Name, as_json: AsJson = False) -> None:
-    """Report that the process of an agent crashed.
+    """Report that an agent's process crashed.
 
-    After three crashes within a minute the agent is failed: its tasks return to the queue, its supervisor gets mail, and
-    it gets no task for one minute, then twice as long each time.
+    After three crashes within a minute the agent is failed: its tasks return to the queue, its supervisor gets mail,
+    and it gets no task for one minute, then twice as long each time.
     """
     with open_shopfloor(settings) as shopfloor:
         row = _row(call_desk(shopfloor, "agent_report_crash", name=name)["agent"])

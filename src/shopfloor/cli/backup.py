@@ -32,7 +32,8 @@ def back_up(
 ) -> None:
     """Back up the store while it is in use, and check the copy. A manifest with its digest is written beside it.
 
-    SQLite gives a database file, PostgreSQL an export as compressed JSON lines. Both have secrets: keep them safe.
+    SQLite produces a database file, PostgreSQL an export as compressed JSON lines. Both contain secrets: keep them
+    safe.
     """
     if target is None:
         target = settings.data / BACKUP_FOLDER
@@ -50,12 +51,12 @@ def restore(
 ) -> None:
     """Restore a backup to a new place: a data folder without a database, or an empty PostgreSQL database.
 
-    It refuses while a server runs there. The backup is checked before, and its copy afterwards.
+    It refuses to run while a server uses that place. The backup is checked first, and the restored copy afterwards.
     """
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with lock_data_folder(settings):
         manifest = restore_backup(backup, settings.database_url)
-        # A restore is in the log of what was restored, which an older schema can only have after its migration.
+        # The restore is logged in the restored store. With an older schema, that is possible only after its migration.
         if manifest["schema"] == len(load_migrations("sqlite")):
             with open_shopfloor(settings) as shopfloor:
                 call_desk(shopfloor, "backup_note_restore", file=str(backup.absolute()), sha256=manifest["sha256"])
@@ -89,9 +90,9 @@ def migrate(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring the schema of the database up to date without starting a server. It refuses while a server runs on SQLite.
+    """Bring the database schema up to date without starting a server. It refuses to run while a server uses SQLite.
 
-    SQLite is copied to the folder backups in the data folder before. Back up PostgreSQL yourself: shopfloor backup.
+    SQLite is first copied to the folder backups in the data folder. Back up PostgreSQL yourself: shopfloor backup.
     """
     before, after = schema_version(settings.database_url), len(load_migrations("sqlite"))
     if check and 0 < before < after:
@@ -109,7 +110,7 @@ def migrate(
 
 @command(app, "compact")
 def compact(settings: Settings, as_json: AsJson = False) -> None:
-    """Return the space of deleted rows to the disk. SQLite only, while no server runs.
+    """Return the space of deleted rows to the disk. SQLite only, while no server is running.
 
     A server reuses the space of deleted rows, so this pays off only after a large deletion.
     """

@@ -79,7 +79,7 @@ def show_board(
 
 
 def _apply_changes(shopfloor: Any, name: str, changes: dict[str, Any], state: str | None) -> None:
-    """Change the task or the epic as the options say."""
+    """Apply the changes given by the options to the task or the epic."""
     wanted = None if state is None else state.upper().replace("-", "_")
     if name.startswith("task-"):
         number = parse_id("task", name)

@@ -34,7 +34,7 @@ def call_tool(
 ) -> None:
     """Call a tool and print its response. An error exits with 1.
 
-    On a terminal the response is printed in words, and elsewhere as JSON.
+    On a terminal the response is formatted as text, elsewhere as JSON.
     """
     try:
         given = json.loads(arguments)

@@ -26,8 +26,8 @@ def print_script(
 ) -> None:
     """Print the script that completes commands and options in a shell.
 
-    bash: add `eval "$(shopfloor completion bash)"` to ~/.bashrc. zsh: the same in ~/.zshrc, after compinit. fish:
-    write the script to ~/.config/fish/completions/shopfloor.fish.
+    bash: add `eval "$(shopfloor completion bash)"` to ~/.bashrc. zsh: the same in ~/.zshrc, after compinit. fish: write
+    the script to ~/.config/fish/completions/shopfloor.fish.
     """
     if shell not in SHELLS:
         raise InvalidInput(f"Unknown shell '{shell}'; expected one of {', '.join(SHELLS)}")

@@ -86,7 +86,7 @@ def connect_client(
         if not as_json:
             _announce(shopfloor, server, choice, transport)
         made = connections.connect(server, choice, type)
-    # The check runs after this process has closed the store: a stdio server opens it again.
+    # Check after this process has closed the store: a stdio server opens it again.
     _report(server, made, as_json)
 
 
@@ -96,7 +96,8 @@ def show_unread(
     caller: As,
     event: Annotated[str, typer.Option("--event", help="Event of the client at which the hook runs.")] = "",
 ) -> None:
-    """Print unread mail for a client's hook: with --event as JSON that adds it to the prompt. Without mail, nothing."""
+    """Print unread mail for a client's hook; with --event, as JSON that adds it to the prompt. Without mail, print
+    nothing."""
     with open_shopfloor(settings) as shopfloor:
         box = shopfloor.answer("factory", "mcp__mail__list_inbox", {"limit": MAX_MAILS_SHOWN}, caller, transport="cli")
     if box.error is not None:
@@ -149,7 +150,8 @@ def is_open(shopfloor: Shopfloor) -> bool:
 
 
 def print_client_commands(shopfloor: Shopfloor, settings: Settings, token: str) -> None:
-    """Print how each client is connected with the token. On standard error: scripts read the token from the output."""
+    """Print how to connect each client with the token, on standard error: scripts read the token from standard
+    output."""
     url = find_server_url(shopfloor) or f"http://{settings.host}:{settings.port}"
     print(format_commands(f"{url}/mcp", token), file=sys.stderr)
 
@@ -204,7 +206,7 @@ def _print_plan(server: Server, choice: Choice, as_json: bool) -> None:
 
 
 def _announce(shopfloor: Shopfloor, server: Server, choice: Choice, transport: str | None) -> None:
-    """Say before anything is written what the user may not expect."""
+    """Warn about unexpected effects before anything is written."""
     if server.url is None and transport is None:
         print(f"No server is running, so {choice.client.title} starts one itself over stdio.")
     if choice.transport == "http":
@@ -260,7 +262,7 @@ def _describe(made: Connection, tools: int, failure: str | None) -> list[str]:
 
 
 def _check(made: Connection, project: Path) -> tuple[list[str], str | None]:
-    """List the tools as the client would; return them, or the reason why there are none with the next step."""
+    """List the tools as the client would; return them, or the reason why there are none and the next step."""
     from shopfloor.connect import check  # noqa: PLC0415 - the MCP SDK takes longer to load than --list takes
 
     try:

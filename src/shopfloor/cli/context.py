@@ -18,7 +18,7 @@ from shopfloor.settings import Settings
 MAX_FILE_LINES = 2_000_000
 MAX_EXCERPT_LINES = 6
 
-# Hints for a model name tools. A person needs commands.
+# Hints for a model name tools; a person needs commands.
 _HINTS = {
     "Find it with context_search or grep_codebase": "Find it: shopfloor search WORDS, or shopfloor grep PATTERN",
     "Name a file, or read the folder with view outline": "Name a file, or show a folder: shopfloor read FOLDER --outline",
@@ -97,7 +97,7 @@ def read_file(
     as_json: AsJson = False,
 ) -> None:
     """Print a file of the project, as an agent reads it."""
-    # A terminal gets the whole file; only a model pays for its length.
+    # A terminal gets the whole file; length costs only a model.
     given: dict[str, Any] = {"path": path, "includeDeps": deps, "startLine": first, "endLine": last or MAX_FILE_LINES}
     given |= {"view": "outline" if outline else None, "deps": "signatures" if signatures else None}
     with open_shopfloor(settings) as shopfloor:
@@ -130,7 +130,7 @@ def install_model(settings: Settings, package: Package = None, as_json: AsJson =
 
 @command(model, "show", "model_cache", read_only=True)
 def show_model(settings: Settings, as_json: AsJson = False) -> None:
-    """Say whether the local embedding model is installed."""
+    """Show whether the local embedding model is installed."""
     with open_shopfloor(settings) as shopfloor:
         state = call_desk(shopfloor, "model_show")
     text = f"The model is {'installed' if state['installed'] else 'not installed'} in {state['cache']}"
@@ -143,10 +143,10 @@ def _print(answer: Any, as_json: bool, readable: Any) -> None:
     elif answer.error is None:
         print(readable(answer.body))
     else:
-        # The file could be read, but not what it imports.
+        # The file could be read, but not its imports.
         if "file" in answer.body:
             print(to_printable_lines(answer.body["file"]["content"].rstrip("\n")))
-        # An error reads as it does for every command: what is wrong, then the next step.
+        # Errors look the same for every command: what is wrong, then the next step.
         body = answer.body
         details = body.get("details", body.get("message"))
         wrong = [each["problem"] for each in details] if isinstance(details, list) else [details] if details else []
@@ -163,7 +163,7 @@ def _format_results(body: dict[str, Any]) -> str:
     shows_uses = body["index"]["by"] == "syntax"
     for result in body["results"]:
         place = f"{result['path']}:{result['startLine']}" if result.get("path") else result["id"]
-        # Why a result may be outdated. It is shown, not left out: an outdated result may still be the best one.
+        # Why a result may be outdated. It is still shown: an outdated result may be the best one.
         doubts = [f"superseded by {result['supersededBy']}"] if "supersededBy" in result else []
         if "changedFiles" in result:
             doubts.append(f"changed since: {', '.join(result['changedFiles'])}")
@@ -185,7 +185,7 @@ def _format_results(body: dict[str, Any]) -> str:
 
 
 def _read_excerpt(content: str) -> list[str]:
-    """Return the first lines of a result. A mail whose subject is its first line would show it twice."""
+    """Return the first lines of a result. Drop the first line of a mail if it repeats the subject."""
     first, _, rest = to_printable_lines(content.rstrip("\n")).partition("\n\n")
     return f"{first}\n\n{rest}".rstrip("\n").split("\n")[:MAX_EXCERPT_LINES] if rest != first else [first]
 

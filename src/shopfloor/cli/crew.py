@@ -194,10 +194,10 @@ def resume_crew(
     ] = False,
     headless: Headless = False,
 ) -> None:
-    """Continue a crew: one that is paused, or one that was stopped or interrupted.
+    """Continue a crew that is paused, stopped or interrupted.
 
-    Budgets count from the start of the crew: a new one has to be larger than what is used. Those of a task are also
-    the budgets of the plan and of each review.
+    Budgets count from the start of the crew: a new one must be larger than what is already used. Task budgets also
+    apply to the plan and to each review.
     """
     given = _budgets("", time, iterations, tokens, cost)
     given |= _budgets("worker_", worker_time, worker_iterations, worker_tokens, worker_cost)
@@ -264,7 +264,7 @@ def pause_crew(settings: Settings, name: Name, as_json: AsJson = False) -> None:
 @command(app, "stop")
 def stop_crew(settings: Settings, name: Name, as_json: AsJson = False) -> None:
     """Stop a crew. Worktrees with uncommitted work stay in place."""
-    # Before the stop: the answer does not wait until the agents have ended.
+    # Before the stop, whose response does not wait for the agents to end.
     lines = [
         f"{name} stops",
         *(f"Uncommitted work stays in {folder}" for folder in crew_main.list_dirty(settings, name)),
@@ -324,7 +324,7 @@ def _drop_missing(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_times(crew: dict[str, Any]) -> dict[str, Any]:
-    """Return a crew without what changes every second: that alone is no reason to print it again."""
+    """Return a crew without the fields that change every second: they are no reason to print it again."""
     workers = [{**worker, "elapsed": None} for worker in crew["workers"]]
     return {**crew, "elapsed": None, "workers": workers}
 

@@ -22,6 +22,6 @@ def start_demo(context: typer.Context) -> None:
 
     `shopfloor demo --help` lists the options. No model is needed.
     """
-    # -P leaves the current folder out of sys.path: a queue.py of the project would replace the standard library's.
-    # The demo is an example that only uses the public API; it runs as a program of its own.
+    # -P leaves the current folder out of sys.path: a queue.py of the project would replace the standard library's. The
+    # demo is an example that uses only the public API; it runs as its own program.
     os.execv(sys.executable, [sys.executable, "-P", "-m", "shopfloor_demo", *context.args])  # nosec B606

@@ -47,7 +47,7 @@ ROLES = ("none", "viewer", "editor")
 Many = Annotated[int, typer.Option("--limit", "-n", help="Number of rows.", min=1, max=200)]
 
 
-# The task says enough on a narrow terminal.
+# On a narrow terminal, the task says enough.
 _EPIC_PART = re.compile(r"(?<=\d) · epic-\d+")
 
 app = create_app()
@@ -92,7 +92,7 @@ def show_log(
     """Show the calls of agents and their decisions, newest last.
 
     With a reference, show one call with input, response, duration, retries and consequences. With verify, check the
-    seals, name rows that were changed, removed or added, and exit with 1 if there are any. --json prints one line per
+    seals, list rows that were changed, removed or added, and exit with 1 if there are any. --json prints one line per
     call.
     """
     sought: dict[str, Any] = {
@@ -139,7 +139,7 @@ def create_link(
     url = f"{server}/enter?token={created['token']}"
     print_result({"url": url, "expiresAt": created["expiresAt"]}, as_json, url)
     if created["serverUrl"] is None:
-        # On standard error: scripts open what is printed.
+        # On standard error: scripts open the link from standard output.
         print("No server of this project is running. Start it first: shopfloor serve", file=sys.stderr)
 
 
@@ -159,7 +159,7 @@ def set_desk_role(
 
 
 def _follow_log(shopfloor: Any, sought: dict[str, Any], newest: int, as_json: bool) -> None:
-    """Print entries after that row as they come, until Ctrl-C."""
+    """Print entries after that row as they arrive, until Ctrl-C."""
     while True:
         try:
             time.sleep(POLL_SECONDS)
@@ -178,13 +178,13 @@ def _list_since(shopfloor: Any, sought: dict[str, Any], newest: int) -> list[dic
         page = call_desk(shopfloor, "log_search", **{**sought, "limit": 200, "cursor": cursor})
         fresh += [call for call in page["calls"] if call["id"] > newest]
         cursor = page.get("nextCursor")
-        # With a filter a page may be empty although there are more rows, so the search itself says how far it got.
+        # With a filter, a page may be empty although there are more rows, so the search itself reports how far it got.
         if cursor is None or page["searchedTo"] <= newest:
             return fresh
 
 
 def _format_entries(calls: list[dict[str, Any]]) -> str:
-    # The call that logged a decision says nothing that the decision does not say.
+    # The call that logged a decision adds nothing to the decision itself.
     decided = {call["reference"] for call in calls if call["outcome"] == "decision"}
     calls = [call for call in calls if call["outcome"] != "ok" or call["reference"] not in decided]
     rows = [
@@ -199,7 +199,7 @@ def _format_entries(calls: list[dict[str, Any]]) -> str:
         }
         for call in calls
     ]
-    # The summary of a call that failed begins with its error, so the outcome can be left out.
+    # The summary of a failed call begins with its error, so the outcome can be left out.
     return format_table(rows, "", optional=("summary", "call", "outcome", "took"), text="summary")
 
 

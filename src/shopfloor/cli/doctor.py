@@ -114,14 +114,14 @@ def _check_port(settings: Settings) -> Iterator[Finding]:
 
 
 def _check_server(shopfloor: Shopfloor) -> Finding:
-    """Return where this project's server is: the one at the port may be that of another project."""
+    """Return the address of this project's server: the one at the port may belong to another project."""
     url = find_server_url(shopfloor)
     return _finding("server", "ok", f"the server of this project is at {url}" if url else "none runs for this project")
 
 
 def _read_ready(host: str, port: int) -> str | None:
-    """Return what keeps a server at the port from being ready, nothing if it is, and None if it is not Shopfloor."""
-    # Not gateways/http_client: a proxy of the environment does not reach a port of this machine.
+    """Return why the server at the port is not ready, an empty text if it is, and None if it is not Shopfloor."""
+    # Not gateways/http_client: a proxy from the environment does not reach a port of this machine.
     connection = http.client.HTTPConnection("127.0.0.1" if host == "0.0.0.0" else host, port, timeout=5)  # nosec B104
     try:
         connection.request("GET", "/readyz")

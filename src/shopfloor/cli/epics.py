@@ -74,14 +74,14 @@ def show_epic(settings: Settings, epic: EpicId, as_json: AsJson = False) -> None
 
 @command(app, "done")
 def complete_epic(settings: Settings, epic: EpicId, as_json: AsJson = False) -> None:
-    """Complete an epic, permanently. None of its tasks may be open."""
+    """Complete an epic permanently. None of its tasks may be open."""
     with open_shopfloor(settings) as shopfloor:
         completed = call_desk(shopfloor, "epic_move", number=parse_id("epic", epic), state="COMPLETED")
     print_result(completed, as_json, f"{paint(completed['id'], 'bold')} completed: {to_printable(completed['title'])}")
 
 
 def format_progress(counts: dict[str, int]) -> str:
-    """Return how many of the tasks that count are completed, such as `2 of 5`."""
+    """Return how many of the counted tasks are completed, such as `2 of 5`."""
     total = sum(count for state, count in counts.items() if state != "CANCELLED")
     return f"{counts.get('COMPLETED', 0)} of {total}"
 

@@ -41,7 +41,7 @@ def export_jsonl(
 ) -> None:
     """Write the whole store as JSON lines, all workspaces in one snapshot, while it is in use.
 
-    `shopfloor import jsonl` reads it into SQLite or PostgreSQL without loss. The file has secrets: keep it safe.
+    `shopfloor import jsonl` reads it into SQLite or PostgreSQL without loss. The file contains secrets: keep it safe.
     """
     with open_shopfloor(settings) as shopfloor:
         done = call_desk(shopfloor, "export_create", target=str(file.absolute()))

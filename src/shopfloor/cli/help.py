@@ -1,4 +1,4 @@
-"""The help texts of commands: arguments by name, options with examples, and the project's options in a section last."""
+"""The help texts of commands: arguments by name, options with examples, and the project's options in a last section."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-# A longer name has a line of its own.
+# A longer name gets its own line.
 MAX_NAME_WIDTH = 28
-# Options that nearly every command has. They come last, so that a command's own are seen first.
+# Options that nearly every command has. They come last, so that a command's own options are seen first.
 PROJECT_OPTIONS = ("project", "data", "database", "workspace")
 
-# What the value of an option is, where the last part of the option's name does not say it.
+# The value of an option, where the last part of its name does not say it.
 _VALUES = {
     "--as": "NAME",
     "--assign": "AGENT",
@@ -86,7 +86,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 
 class HelpFormat:
-    """The help of a command or a group. Typer shows types of Python where people look for names."""
+    """The help of a command or a group. Typer shows Python types where people look for names."""
 
     params: list[Any]
     options_metavar: str | None
@@ -101,7 +101,7 @@ class HelpFormat:
                 param.metavar = name.upper()
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return what follows the name of the command in its first line."""
+        """Return the part of the usage line after the command's name."""
         arguments = [each for each in self.params if each.param_type_name == "argument" and not each.hidden]
         pieces = [self.options_metavar] if self.options_metavar else []
         for each in arguments:
@@ -130,13 +130,13 @@ class HelpFormat:
             _write_section(formatter, "Commands", self._describe_commands(ctx))  # type: ignore[attr-defined]
         if examples := EXAMPLES.get(ctx.command_path.partition(" ")[2]):
             with formatter.section("Examples"):
-                # Not wrapped: they are there to be copied.
+                # Not wrapped, so that they can be copied.
                 formatter.write("".join(f"  {example}\n" for example in examples))
         _write_section(formatter, "Project options", common)
 
 
 def _write_section(formatter: Any, title: str, rows: list[tuple[str, str]]) -> None:
-    """Write a table of two columns. Unlike the formatter's own, it does not break names such as task-add in two."""
+    """Write a table of two columns. Unlike the formatter's own, it does not break names such as task-add."""
     if not rows:
         return
     short = [len(name) for name, _ in rows if len(name) <= MAX_NAME_WIDTH]
@@ -158,7 +158,7 @@ class Group(HelpFormat, TyperGroup):
     """A group of commands with its help."""
 
     def _describe_commands(self, ctx: Any) -> list[tuple[str, str]]:
-        """Return the commands, each with the whole first sentence of its help."""
+        """Return the commands, each with the complete first sentence of its help."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         return [
             (name, re.split(r"(?<=[.:])\s", command.help or "")[0].replace(":", "."))

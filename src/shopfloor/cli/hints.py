@@ -1,4 +1,4 @@
-"""The next step after an error, as a command. Layers below raise errors with facts and know no commands."""
+"""The next step after an error, as a command. Lower layers raise errors with facts and know no commands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shopfloor.errors import (
     Unavailable,
 )
 
-# The time that a comparison takes grows with the square of the length.
+# The time of a comparison is quadratic in the length.
 MAX_NAME_CHARACTERS = 100
 MIN_SIMILARITY = 0.8
 
@@ -48,7 +48,7 @@ _HINTS_BY_RULE = {
 }
 
 
-# What to run after "not found", by the fact that names what was sought.
+# The command to run after "not found", by the fact that names the missing thing.
 _HINTS_BY_NOUN = {
     "agent": "List the agents: shopfloor agent list",
     "user": "List the users: shopfloor user list",
@@ -85,7 +85,7 @@ def find_hint(error: ShopfloorError) -> str | None:
 
 
 def format_problem(message: str, hint: str | None) -> str:
-    """Return what is wrong, and below it what to do. Lines break between words where they are wider than the terminal."""
+    """Return what is wrong, and below it what to do. Long lines are wrapped to the terminal's width."""
     lines = [f"shopfloor: {message}", *(f"  {line.strip()}" for line in (hint or "").split("\n") if line.strip())]
     if not sys.stderr.isatty():
         return "\n".join(lines)
@@ -101,7 +101,7 @@ def format_problem(message: str, hint: str | None) -> str:
 def describe_usage_error(error: typer.TyperException) -> str:
     """Return what is wrong with a command line, and on a second line what to try instead."""
     message, _, suggestion = error.format_message().partition(" Did you mean ")
-    # Without any arguments the message is the help itself.
+    # Without arguments, the message is the help itself.
     if message.startswith("Usage:"):
         return message
     context: Any = getattr(error, "ctx", None)
@@ -118,7 +118,7 @@ def describe_usage_error(error: typer.TyperException) -> str:
 
 
 def suggest_tools(name: str, names: Iterable[str]) -> list[str]:
-    """Return up to two tools with similar names, the most similar first; the prefix `mcp__noun__` may be missing."""
+    """Return up to two tools with similar names, most similar first; the prefix `mcp__noun__` may be missing."""
     given = name[:MAX_NAME_CHARACTERS]
 
     def rate(other: str) -> float:

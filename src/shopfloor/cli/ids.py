@@ -11,12 +11,12 @@ from shopfloor.errors import InvalidInput
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="Id of a task, such as task-3, or its number.")]
 EpicId = Annotated[str, typer.Argument(metavar="EPIC", help="Id of an epic, such as epic-1, or its number.")]
 
-# 18 digits fit into the 64 bits of a column.
+# 18 digits fit into a 64-bit column.
 _MAX_DIGITS = 18
 
 
 def parse_id(kind: str, text: str) -> int:
-    """Return the number of an id such as task-3; the number alone will do."""
+    """Return the number of an id such as task-3, or of a bare number."""
     digits = text.strip().lower().removeprefix(f"{kind}-").removeprefix("#")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS and int(digits)):
         raise InvalidInput(f"Expected an id such as {kind}-3, not '{text}'", hint=f"List them: shopfloor {kind} list")

@@ -33,7 +33,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would 
 
 @dataclass(slots=True)
 class _Report:
-    """What an import did, or would do."""
+    """The result of an import, or of a dry run."""
 
     source: str
     file: str
@@ -143,7 +143,8 @@ def import_jsonl(
 ) -> None:
     """Import a whole store into an empty database: everything in one transaction, or nothing.
 
-    Use it to move from SQLite to PostgreSQL: name the new database with --database. An export of an older schema is migrated.
+    Use it to move from SQLite to PostgreSQL: name the new database with --database. An export of an older schema is
+    migrated.
     """
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with lock_data_folder(settings):
@@ -189,7 +190,7 @@ def _preview(shopfloor: Shopfloor, source: str, file: Path, plan: Plan) -> _Repo
 
 def _import_plan(shopfloor: Shopfloor, source: str, file: Path, plan: Plan) -> _Report:
     report = _Report(source, str(file), dry_run=False, problems=list(plan.warnings))
-    # Each batch is one transaction. If the import is cut off, the next one continues: what is there is known by its id.
+    # Each batch is one transaction. An interrupted import can be repeated: imported items are recognized by their id.
     for batch in _batches([*plan.epics, *plan.tasks], BATCH_ITEMS):
         done = call_desk(shopfloor, "import_items", source=source, items=[_to_json(item) for item in batch])
         for item, one in zip(batch, done["items"], strict=True):

@@ -133,7 +133,7 @@ def _call_desk_once(settings: Settings, tool: str, arguments: dict[str, Any]) ->
 
 def _parse_request_id(id: str) -> int:
     digits = id.removeprefix(REQUEST)
-    # 18 digits fit into the 64 bits of a column.
+    # 18 digits fit into a 64-bit column.
     if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
         raise InvalidInput(f"Expected an id such as request-3, not '{id}'")
     return int(digits)

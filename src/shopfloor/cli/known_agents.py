@@ -19,12 +19,12 @@ def _group() -> None:
 
 @app.command("known", cls=Command)
 def list_known_agents(as_json: AsJson = False) -> None:
-    """List the coding agents that are known to work with shopfloor run, and how to install them."""
+    """List the coding agents known to work with shopfloor run, and how to install them."""
     rows = [
         {"command": agent.command, "agent": agent.name, "installed": agent.installed, "install": agent.install}
         for agent in KNOWN_AGENTS
     ]
-    # Not a table: at 80 columns it would cut the commands, which are there to be copied.
+    # Not a table: at 80 columns it would cut the commands, which must be copyable.
     blocks = [
         f"{paint(agent.name, 'bold')}\n"
         f"  --agent {shlex.quote(agent.command)}\n"

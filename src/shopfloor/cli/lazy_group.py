@@ -1,4 +1,4 @@
-"""A command group that imports the module of a command when the command is run."""
+"""A command group that imports a command's module only when the command is run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 # The shell's script sets it and runs the program, which then prints completions instead of running a command.
 COMPLETION_VARIABLE = "_SHOPFLOOR_COMPLETE"
 
-# `shopfloor --help` needs only this table: it takes 0.12 s of CPU instead of 0.35 s with every command built.
-# Each section has its commands with their place, as `module:name of a Typer object`, and their line of help.
+# `shopfloor --help` needs only this table: it takes 0.12 s of CPU instead of 0.35 s with every command built. Each
+# command has its location, as `module:name of a Typer object`, and its line of help.
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
         "init": ("init:app", "Set up a project."),
@@ -102,7 +102,7 @@ class LazyGroup(TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except typer.TyperException as error:
-            # Typer suggests from the commands that it has built, which are none here.
+            # Typer suggests only commands that it has built, and here it has built none.
             if matches := get_close_matches(args[0], COMMANDS):
                 error.message = f"{error.message} Did you mean {', '.join(map(repr, matches))}?"
             raise
@@ -110,12 +110,12 @@ class LazyGroup(TyperGroup):
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        # The names come from the table: to build every command for its line of help takes 0.35 s at each key press.
+        # The names come from the table: building every command for its line of help takes 0.35 s at each key press.
         return [CompletionItem(name, help=help) for name, (_, help) in COMMANDS.items() if name.startswith(incomplete)]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         width = max(map(len, COMMANDS))
         for title, commands in SECTIONS.items():
             with formatter.section(title):
-                # Padded names: otherwise each section has a second column of its own.
+                # Padded names: otherwise the second column would start elsewhere in each section.
                 formatter.write_dl([(name.ljust(width), help) for name, (_, help) in commands.items()])

@@ -46,7 +46,7 @@ def list_mail(
     limit: Annotated[int, typer.Option("--limit", "-n", help="Maximum number of mails.", min=1, max=200)] = 30,
     as_json: AsJson = False,
 ) -> None:
-    """List the mail that you received, newest first. What waits for an answer is in shopfloor inbox."""
+    """List the mail that you received, newest first. To see what waits for an answer, use shopfloor inbox."""
     with open_shopfloor(settings) as shopfloor:
         page = call_desk(shopfloor, "inbox_list", includeDone=True, unread=unread, limit=limit)
     mails = page["mails"]

@@ -1,4 +1,4 @@
-"""What every command uses: options taken from the settings, the server in this process, and output."""
+"""Shared by all commands: options from the settings, the server in this process, and output."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue with new entries until Ctrl-C.")]
-# Seconds between two polls of a command that follows.
+# Seconds between polls of a command with --follow.
 POLL_SECONDS = 0.5
 
 
 def create_app(help: str | None = None, *, invoke_without_command: bool = False) -> typer.Typer:
-    """Return a group of commands, or with no help text a holder of single commands."""
+    """Return a group of commands, or without a help text a container for single commands."""
     return typer.Typer(
         cls=Group,
         help=help,
@@ -49,7 +49,7 @@ def command(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a command whose first parameter is the settings, built from flags, environment and config file.
 
-    A `read_only` command leaves no data folder behind where there is none.
+    A `read_only` command does not create a data folder.
     """
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,7 +60,7 @@ def command(
 
 
 def default_command(app: typer.Typer) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register what a group does when no command of it is named: it lists something, and changes nothing."""
+    """Register the default action of a group without a command: it lists something, and changes nothing."""
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
         with_options = with_settings(run, read_only=True)
@@ -100,7 +100,7 @@ def with_settings(run: Callable[..., Any], *flags: str, read_only: bool = False)
 
     signature = inspect.signature(run, eval_str=True)
     own = list(signature.parameters.values())[1:]
-    # Typer reads signature and annotations to build the options, so both say what the wrapper takes.
+    # Typer builds the options from signature and annotations, so both describe the wrapper's parameters.
     run_with_settings.__signature__ = signature.replace(parameters=[*own, *map(_build_option, wanted)])  # type: ignore[attr-defined]
     run_with_settings.__annotations__ = {p.name: p.annotation for p in [*own, *map(_build_option, wanted)]}
     return run_with_settings
@@ -108,7 +108,7 @@ def with_settings(run: Callable[..., Any], *flags: str, read_only: bool = False)
 
 @contextmanager
 def spare_data_folder(settings: Settings) -> Iterator[Settings]:
-    """Yield the settings, with a temporary data folder where there is none: a command that only reads creates none."""
+    """Yield the settings, with a temporary data folder if there is none: a read-only command creates none."""
     database = settings.database.removeprefix("sqlite://")
     if database != settings.database and database and not Path(database).exists():
         raise BadSettings(f"database: file {database} not found")
@@ -155,7 +155,7 @@ def call_desk(
 
 
 def list_desk(shopfloor: Shopfloor, tool: str, key: str, **given: Any) -> Iterator[dict[str, Any]]:
-    """Yield the items of all pages of a desk tool that lists."""
+    """Yield the items of all pages of a listing desk tool."""
     cursor: str | None = None
     while True:
         page = call_desk(shopfloor, tool, **given, limit=200, cursor=cursor)
@@ -168,7 +168,7 @@ def list_desk(shopfloor: Shopfloor, tool: str, key: str, **given: Any) -> Iterat
 def poll_changes(
     follow: bool, read: Callable[[], Any], select: Callable[[Any], Any] = lambda value: value
 ) -> Iterator[Any]:
-    """Yield what `read` returns; with `follow`, again whenever what `select` takes of it has changed."""
+    """Yield the result of `read`; with `follow`, again whenever the part that `select` returns has changed."""
     last = None
     while True:
         value = read()

@@ -1,4 +1,4 @@
-"""What commands print: JSON, tables that fit the terminal, states in colour, times and counts in words."""
+"""Output of commands: JSON, tables that fit the terminal, colored states, times and counts in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from shopfloor.domain.text import format_json
 
-# A wide column gives up space down to this width before an optional column is left out, and only then more.
+# A wide column shrinks to this width before an optional column is left out, and only then further.
 READABLE_WIDTH = 16
 TEXT_WIDTH = 28
 MIN_WIDTH = 6
@@ -33,28 +33,28 @@ _STATE_STYLES = {
     "dim": ("idle", "retired", "cancelled", "revoked", "expired"),
 }
 STYLE_BY_STATE = {state: style for style, states in _STATE_STYLES.items() for state in states}
-# Columns whose words have a colour.
+# Columns whose words are colored.
 _STATE_COLUMNS = ("state", "outcome", "kind", "wants")
 
 
 def print_result(value: Any, as_json: bool, text: str) -> None:
     """Print a value as one line of JSON, or as text for people."""
-    # Flushed: a command that follows changes would otherwise print to a pipe once 8 KiB are full.
+    # Flushed: otherwise a command with --follow would write to a pipe only after 8 KiB.
     print(format_json(value) if as_json else text, flush=True)
 
 
 def is_terminal() -> bool:
-    """Return whether a person reads what is printed."""
+    """Return whether the output is read by a person."""
     return sys.stdout.isatty()
 
 
 def read_data(body: Any) -> Any:
-    """Return what a tool responds with, without the envelope of its toolset."""
+    """Return a tool's response without the envelope of its toolset."""
     return body["data"] if isinstance(body, dict) and body.keys() >= {"success", "data"} else body
 
 
 def format_words(value: Any, depth: int = 0) -> list[str]:
-    """Return a value of a tool as lines for people: one field in a line, without those that have no value."""
+    """Format a tool's value as lines for people: one field per line, without empty fields."""
     indent = "  " * depth
     if isinstance(value, list):
         blocks = [format_words(each, depth + 1) for each in value]
@@ -90,11 +90,11 @@ def format_table(
     readable: int = READABLE_WIDTH,
     text: str | None = None,
 ) -> str:
-    """Format rows in columns that fit the terminal; without any, return the sentence for an empty table.
+    """Format rows in columns that fit the terminal; without rows, return the sentence for an empty table.
 
-    Where the terminal is narrow, the optional columns without a value are left out, cells are cut to `readable`, and
+    On a narrow terminal, optional columns without a value are left out first, then cells are cut to `readable`, then
     further optional columns are left out, the last one first. The first column is an id that people copy, so it is
-    never cut. The column `text` is cut after the others: it keeps TEXT_WIDTH for as long as they are readable.
+    never cut. The column `text` is cut after the others: it keeps TEXT_WIDTH as long as they are readable.
     """
     if not rows:
         return empty
@@ -123,7 +123,7 @@ def format_table(
 def _fit_widths(
     widths: dict[str, int], optional: list[str], space: int | None, floors: Mapping[str | None, int], readable: int
 ) -> dict[str, int]:
-    """Return the columns that are shown, with their widths."""
+    """Return the columns to show, with their widths."""
     if space is None:
         return widths
     first = next(iter(widths))
@@ -181,7 +181,7 @@ def wrap(text: str, *, indent: int) -> list[str]:
 
 
 def format_first_line(text: str) -> str:
-    """Return the first line, at most 60 characters of it, with a mark when there is more."""
+    """Return the first line, at most 60 characters of it, with a mark if there is more."""
     line, _, rest = text.partition("\n")
     if len(line) <= LINE_CHARACTERS:
         return f"{line} …" if rest.strip() else line
@@ -189,7 +189,7 @@ def format_first_line(text: str) -> str:
 
 
 def measure(text: str) -> int:
-    """Return how many columns a text takes on the terminal."""
+    """Return the width of a text on the terminal, in columns."""
     if text.isascii():
         return len(text)
     return sum(
@@ -198,27 +198,27 @@ def measure(text: str) -> int:
 
 
 def find_width() -> int | None:
-    """Return the columns of the terminal, or None where the output goes to a file or a pipe, which takes all."""
+    """Return the width of the terminal, or None if the output is a file or a pipe, which has no limit."""
     if os.environ.get("COLUMNS", "").isdecimal() or sys.stdout.isatty():
         return shutil.get_terminal_size().columns
     return None
 
 
 def paint(text: str, *styles: str) -> str:
-    """Return the text in colour, where the output is a terminal and NO_COLOR is not set."""
+    """Return the text in color if the output is a terminal and NO_COLOR is not set."""
     if not _has_colour() or not text:
         return text
     return f"\x1b[{';'.join(_STYLES[style] for style in styles)}m{text}{_RESET}"
 
 
 def paint_state(state: str) -> str:
-    """Return the word of a state in its colour."""
+    """Return the word for a state in its color."""
     style = STYLE_BY_STATE.get(state.lower())
     return paint(state, style) if style else state
 
 
 def _has_colour() -> bool:
-    # https://no-color.org: any value but an empty one switches colour off. FORCE_COLOR is its counterpart, for CI logs.
+    # https://no-color.org: any non-empty value switches color off. FORCE_COLOR is its counterpart, for CI logs.
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -227,7 +227,7 @@ def _has_colour() -> bool:
 
 
 def format_age(moment: str | None, now: datetime | None = None) -> str:
-    """Return how long ago or ahead a time of a tool is, such as `3 min ago`; after 30 days, the date."""
+    """Return the distance of a tool's timestamp from now, such as `3 min ago`; after 30 days, the date."""
     if moment is None:
         return "-"
     then = datetime.fromisoformat(moment)
@@ -270,7 +270,7 @@ def format_bytes(number: int) -> str:
 
 
 def to_printable(text: str) -> str:
-    """Replace control characters, so that text of agents cannot control the terminal."""
+    """Replace control characters, so that text from agents cannot control the terminal."""
     return "".join(char if char.isprintable() or char == "\t" else "�" for char in text)
 
 

@@ -13,7 +13,7 @@ from shopfloor.toolkit import ReportProgress
 
 @contextmanager
 def show_progress(*, quiet: bool) -> Iterator[ReportProgress]:
-    """Show a bar for each message that is reported; nothing with `quiet`, or when stderr is not a terminal."""
+    """Show a bar for each reported message; nothing with `quiet`, or if stderr is not a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bars:

@@ -33,7 +33,7 @@ def run(
     5 the agent keeps failing, 6 stopped by a person, 7 no task was planned, 8 tasks are blocked, 9 a question was not
     answered, 129 terminal closed, 130 interrupted, 143 terminated.
     """
-    # `value not in ([], False)` would drop 0, which equals False: a budget of 0 has to be rejected.
+    # `value not in ([], False)` would drop 0, which equals False: a budget of 0 must be rejected.
     given = {key: value for key, value in options.items() if value is not None and value != []}
     raise typer.Exit(main.run(settings, given, name=name, spec=spec, resume=resume, headless=headless))
 
@@ -42,7 +42,8 @@ def _add_run_options(run: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function with an option for each field of RunOptions in place of **options."""
     signature = inspect.signature(run, eval_str=True)
     own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    # Commands and durations are written as text ('opencode acp', 30m), which RunOptions parses; the rest is listed.
+    # Commands and durations are written as text ('opencode acp', 30m), which RunOptions parses. Other types are listed
+    # here.
     kinds: dict[str, Any] = {
         "verify": list[str],
         "sandbox": bool,

@@ -22,7 +22,7 @@ def serve(settings: Settings) -> None:
         logs.configure_logging(settings.log, settings.log_level)
 
     if settings.workers > 1:
-        # It starts a thread, so each worker has to do it for itself.
+        # It starts a thread, so each worker must do it itself.
         server.serve_workers(settings, start_logging, _announce)
         return
     start_logging()

@@ -25,8 +25,8 @@ app = create_app()
 
 @command(app, "stdio", "log", "log_level")
 def serve_stdio(settings: Settings, toolset: Toolsets = None, caller: As = None) -> None:
-    """Serve MCP over standard input and output, for a client that starts its servers itself."""
-    # Desktop clients start their servers in such folders. The whole home would become a project, and be indexed.
+    """Serve MCP over standard input and output, for clients that start their servers themselves."""
+    # Desktop clients start their servers in such folders. The whole home folder would become a project, and be indexed.
     is_set_up = settings.data.exists() or (settings.project / CONFIG_FILE).exists()
     if settings.project in (Path.home(), Path("/")) and not is_set_up:
         raise BadSettings(

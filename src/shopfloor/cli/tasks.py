@@ -22,7 +22,7 @@ from shopfloor.cli.output import (
 from shopfloor.settings import Settings
 
 _TITLE_WIDTH = 30
-"""Columns of a title that are worth more than the further columns of a narrow terminal."""
+"""Columns of a title that are worth more than further columns on a narrow terminal."""
 
 app = create_app("Add, list, show, assign and complete tasks.")
 
@@ -42,9 +42,7 @@ def add_task(
     description: Annotated[str, typer.Option("--description", "-d", help="Description, in Markdown.")] = "",
     epic: Epic = None,
     priority: Priority = None,
-    blocked_by: Annotated[
-        list[str] | None, typer.Option("--blocked-by", help="Task that has to be done first.")
-    ] = None,
+    blocked_by: Annotated[list[str] | None, typer.Option("--blocked-by", help="Task that must be done first.")] = None,
     assign: Annotated[
         str | None, typer.Option("--assign", "-a", help="Agent that gets the task, and mail about it.")
     ] = None,
@@ -159,7 +157,7 @@ def format_task(task: dict[str, Any]) -> str:
 
 
 def format_state(state: str) -> str:
-    """Return a state of a task or an epic as people read it."""
+    """Return a state of a task or an epic in words."""
     return state.lower().replace("_", " ")
 
 

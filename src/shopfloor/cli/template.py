@@ -38,8 +38,8 @@ def export_template(
     file: Annotated[Path | None, typer.Argument(help="File to write; by default standard output.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a built-in template, as a start for your own."""
-    # `template export FILE` wrote the prompt of a run before there were others.
+    """Write a built-in template, as a starting point for your own."""
+    # `template export FILE` wrote the prompt of a run before there were other templates.
     if what not in _TEMPLATES and file is None:
         what, file = "run", Path(what)
     if what not in _TEMPLATES:

@@ -43,7 +43,7 @@ def call_tool(
 
 
 def _parse_arguments(schema: dict[str, Any], words: list[str]) -> dict[str, Any]:
-    """Return the arguments of a tool: JSON first, then flags. Flags of a single item become a list of one item."""
+    """Return the arguments of a tool: JSON first, then flags. Flags of a single item become a list with one item."""
     given: Any = {}
     if words and not words[0].startswith("--"):
         try:
@@ -78,13 +78,13 @@ def _parse_flags(words: list[str]) -> dict[str, str]:
 
 
 def _convert_numbers(properties: dict[str, Any], flags: dict[str, str]) -> dict[str, Any]:
-    """Turn the texts of flags into numbers where the tool takes a number."""
+    """Convert the texts of flags to numbers where the tool takes a number."""
     converted: dict[str, Any] = dict(flags)
     for key, text in flags.items():
         if properties.get(key, {}).get("type") not in ("number", "integer"):
             continue
         for kind in (int, float):
-            # What is not a number stays text: the tool rejects it in the words of its own contract.
+            # Text that is not a number stays as it is: the tool rejects it with its own error.
             with suppress(ValueError):
                 converted[key] = kind(text)
                 break

@@ -12,10 +12,10 @@ from shopfloor.domain.text import format_json
 from shopfloor.serving import Shopfloor
 
 WAIT_SECONDS = 5
-"""How long one call waits for a change. After that, it is checked whether the run is still driven."""
+"""How long one call waits for a change. After that, check whether the run is still driven."""
 MAX_PAGE = 200
 FOLDED_LINES = 3
-"""Lines of arguments and results that are shown, unless all is asked for."""
+"""Lines of arguments and results that are shown, unless --full is given."""
 
 _MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress": ("▸", "cyan")}
 
@@ -31,7 +31,7 @@ def print_transcript(
 
 
 def follow_transcript(shopfloor: Shopfloor, name: str, *, limit: int, full: bool, as_json: bool) -> None:
-    """Print entries as they come: the words of the agent as they grow, other entries with each change."""
+    """Print entries as they arrive: the agent's words as they grow, other entries with each change."""
     entries, revision = _load_entries(shopfloor, limit, owner=f"run:{name}")
     shown: dict[int, dict[str, Any]] = {}
     while True:

@@ -37,10 +37,10 @@ PANES: dict[str, tuple[str, ...]] = {
     "runs": ("run", "state", "iterations", "elapsed"),
     "crews": ("crew", "state", "tasks", "workers", "elapsed"),
 }
-"""The tables by name, with their columns. The last column takes the space that the others leave."""
+"""The tables by name, with their columns. The last column takes the remaining space."""
 
 MAX_CREWS = 10
-"""How many crews the table has, the latest first."""
+"""Maximum number of crews in the table, latest first."""
 
 KEYS = (
     ("?", "keys", "Show all keys"),
@@ -56,11 +56,11 @@ KEYS = (
     ("tab", "pane", "Go to the next table"),
     ("F5", "refresh", "Read everything again"),
 )
-"""Key, word at the foot of the screen, and what it does. The foot shows as many as fit, in this order."""
+"""Key, label in the footer, and action. The footer shows as many as fit, in this order."""
 
 
 class KeyList(ModalScreen[None]):
-    """All keys with what they do."""
+    """All keys and their actions."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "dismiss", show=False)]
     CSS = """
@@ -118,14 +118,14 @@ class Watch(App[None]):
         self._items: dict[str, dict[str, Item]] = {name: {} for name in PANES}
         self._pane = "inbox"
         self._submit_action: Callable[[str], None] | None = None
-        # The item that the input line is about. Its text stays on the screen while others come and go.
+        # The item that the input line is about. Its text stays on the screen while other items come and go.
         self._subject: tuple[str, Item] | None = None
 
     def compose(self) -> ComposeResult:
         yield Header()
         yield Static(id="strip")
         with Container(id="panes"):
-            # Row by row: what needs an answer, who works, what is to be done, what runs, and which crews work.
+            # Row by row: what needs an answer, who works, open tasks, runs, and crews.
             for name in ("inbox", "agents", "tasks", "runs", "crews"):
                 yield DataTable(id=name, cursor_type="row")
         yield Static(id="detail")
@@ -155,7 +155,7 @@ class Watch(App[None]):
         self.call_after_refresh(self._draw_tables)
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """Make the table that got the focus the current one."""
+        """Make the focused table the current one."""
         if isinstance(event.widget, DataTable) and event.widget.id is not None:
             self._pane = event.widget.id
             for name in PANES:
@@ -164,7 +164,7 @@ class Watch(App[None]):
             self._update_detail()
 
     def action_refresh_all(self) -> None:
-        """Read everything again, on a thread."""
+        """Reload everything, on a thread."""
         # A refresh that takes longer than the interval is replaced by the next one, so they cannot pile up.
         self.run_worker(self._read_all, thread=True, exclusive=True, group="refresh")
 
@@ -175,7 +175,7 @@ class Watch(App[None]):
                 self._ask("inbox_list", {}),
                 self._ask("task_list", {}),
             )
-            # What each worker does is read of crews at work only: of others it does not change.
+            # Details are read only for crews at work: those of other crews do not change.
             crews = [
                 self._ask("crew_show", {"crew": crew["crew"]}) if crew["driven"] else crew
                 for crew in self._ask("crew_list", {"limit": MAX_CREWS})["crews"]
@@ -211,7 +211,7 @@ class Watch(App[None]):
 
     def _fill_table(self, name: str, rows: dict[str, tuple[str, ...]]) -> None:
         table = self._table(name)
-        # The selection follows the item: a new mail above it must not move another one under the cursor.
+        # The selection follows the item: a new mail above it must not move another item under the cursor.
         selected, at = self._find_selected_key(name), table.cursor_row
         columns = PANES[name]
         widths = [
@@ -236,7 +236,7 @@ class Watch(App[None]):
             table.move_cursor(row=max(found, 0))
 
     def _update_strip(self) -> None:
-        """Name the tables on a narrow screen, which shows one of them."""
+        """Show the names of the tables on a narrow screen, which shows one of them."""
         strip = Text()
         for name in PANES:
             strip.append(f" {name.capitalize()} {len(self._items[name])} ", "reverse" if name == self._pane else "dim")
@@ -244,7 +244,7 @@ class Watch(App[None]):
 
     def on_data_table_row_highlighted(self, _: DataTable.RowHighlighted) -> None:
         """Show the selected item."""
-        # A table that is filled while the program ends reports its row when there is no screen any more.
+        # A table that is filled during shutdown reports its row when the screen is already gone.
         if self.screen_stack:
             self._update_detail()
 
@@ -275,7 +275,7 @@ class Watch(App[None]):
         self._focus_pane(names[(names.index(self._pane) + by) % len(names)])
 
     def _focus_pane(self, name: str) -> None:
-        # A table that a narrow screen hides cannot get the focus, so it is shown first.
+        # A table that is hidden on a narrow screen cannot get the focus, so show it first.
         for each in PANES:
             self._table(each).set_class(each == name, "current")
         self._pane = name
@@ -325,7 +325,7 @@ class Watch(App[None]):
     # Tasks, runs and agents
 
     def action_state(self) -> None:
-        """Move the selected task, or steer the selected crew: ask for one of the states to which it can go now."""
+        """Move the selected task, or steer the selected crew: ask for one of the states it can move to now."""
         if self._pane == "crews":
             self._steer_crew()
             return
@@ -376,7 +376,7 @@ class Watch(App[None]):
         self._prompt(f"{name}: {_number(list(calls))}", submit, crew, list(calls))
 
     def action_assign(self) -> None:
-        """Assign the selected task to one of the agents that take tasks now; set how many workers a crew has."""
+        """Assign the selected task to an agent that can take tasks now; set the number of workers of a crew."""
         crew = self._find_selected("crews")
         if self._pane == "crews" and crew is not None:
 
@@ -454,7 +454,7 @@ class Watch(App[None]):
             )
 
     def _with_current_task(self, use: Callable[[Item], None]) -> None:
-        """Load the selected task with what can be done to it now, and use it on the screen's own thread."""
+        """Load the selected task with its possible actions, and use it on the screen's own thread."""
         selected = self._find_selected("tasks")
         if self._pane != "tasks" or selected is None:
             return
@@ -498,7 +498,7 @@ class Watch(App[None]):
         self._subject = None if item is None else (self._pane, item)
 
     def _call_tool(self, tool: str, given: dict[str, Any], done: str) -> None:
-        """Call a tool on a thread, and say what was done."""
+        """Call a tool on a thread, and report the result."""
 
         def call() -> None:
             try:
@@ -523,7 +523,7 @@ class Watch(App[None]):
         return table.coordinate_to_cell_key((table.cursor_row, 0)).row_key.value  # type: ignore[arg-type]
 
     def _table(self, name: str) -> DataTable[Any]:
-        # Not query_one: it looks at the screen in front, which may be the list of keys.
+        # Not query_one: it searches the screen in front, which may be the list of keys.
         return self.screen_stack[0].query_one(f"#{name}", DataTable)
 
 
@@ -567,7 +567,7 @@ def _describe_crew(crew: Item) -> tuple[str, ...]:
 
 
 def _describe_crew_details(crew: Item) -> str:
-    """Describe a crew: what it has used, and in one line each what its agents do."""
+    """Describe a crew: its usage, and one line for each agent."""
     lines = [f"{crew['epicId']} · {crew['tokens']} tokens · cost {crew['cost']:.2f} · branch {crew['branch']}"]
     if crew["reason"]:
         lines.append(crew["reason"])
@@ -610,7 +610,7 @@ def _number(words: Sequence[str], first: int = 1) -> str:
 
 
 def _choose(text: str, words: Sequence[str], first: int = 1) -> str | None:
-    """Return the word that the text is, begins, or numbers, or None."""
+    """Return the choice that the text names, abbreviates or numbers, or None."""
     if text.isascii() and text.isdigit() and 0 <= int(text) - first < len(words):
         return words[int(text) - first]
     begun = [word for word in words if word.casefold().startswith(text.casefold())]
@@ -618,7 +618,8 @@ def _choose(text: str, words: Sequence[str], first: int = 1) -> str | None:
 
 
 def _fit(widths: list[int], space: int) -> list[int]:
-    """Return the widths with the last one as wide as the space allows, and the widest of the others cut if it must be."""
+    """Return the widths with the last one as wide as the space allows, and the widest of the others cut if
+    necessary."""
     *others, last = widths
     minimum = min(last, 12)
     while others and sum(others) + minimum > space and max(others) > 6:

@@ -36,7 +36,7 @@ def add_user(settings: Settings, name: Name, as_json: AsJson = False) -> None:
 def set_password(settings: Settings, name: Name, as_json: AsJson = False) -> None:
     """Set the password of a user for the sign-in page. It is prompted for, or read from standard input."""
     with open_shopfloor(settings) as shopfloor:
-        # It is not an option: every user of the machine can see the arguments of a process.
+        # Not an option: every user of the machine can see the arguments of a process.
         if sys.stdin.isatty():
             password = typer.prompt("Password", hide_input=True)
             if password != typer.prompt("Repeat the password", hide_input=True):
@@ -57,7 +57,7 @@ def list_users(settings: Settings, as_json: AsJson = False) -> None:
 
 @command(app, "remove")
 def remove_user(settings: Settings, name: Name, as_json: AsJson = False) -> None:
-    """Remove a user and end all sessions. A user who is added again within 30 days gets the list back."""
+    """Remove a user and end all of their sessions. A user who is added again within 30 days gets their list back."""
     with open_shopfloor(settings) as shopfloor:
         call_desk(shopfloor, "user_remove", name=name)
     print_result({"id": name, "removed": True}, as_json, f"{name} is removed")
