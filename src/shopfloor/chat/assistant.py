@@ -1,7 +1,7 @@
 """One turn of the assistant: the user's message, the model's tool calls, and the answer.
 
-A turn that has begun is finished even if its client disconnects or the model fails: every message in a conversation
-has an answer.
+Once begun, a turn is finished even if its client disconnects or the model fails: every message in a conversation has an
+answer.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ class Assistant:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        # The event loop keeps only weak references to its tasks: a turn without another reference could vanish
-        # half-way.
+        # The event loop keeps only weak references to its tasks: without another reference, a turn could be
+        # garbage-collected halfway.
         self._turns: set[asyncio.Task[Json]] = set()
 
     def find_missing_setup(self) -> str | None:
-        """Say how to switch the assistant on, or return None when it is on."""
+        """Say how to switch the assistant on, or return None if it is on."""
         return model.find_missing_setup(self._engine.settings)
 
     async def begin_turn(
         self, credential: Credential, message: Any, conversation: Any = None, confirmation: Any = None
     ) -> Turn:
-        """Store the user's message and return its turn. Raise an error when the message is rejected."""
+        """Store the user's message and return its turn. Raise an error if the message is rejected."""
         settings = self._engine.settings
         given = {"message": message, "history": settings.chat_history}
         given["seconds"] = settings.chat_timeout + _CLEANUP_SECONDS
@@ -66,7 +66,7 @@ class Assistant:
         return Turn(self._engine, credential, body["conversationId"], body["messages"], body["confirmed"])
 
     def start_turn(self, turn: Turn, on_event: EventListener = lambda *_: None) -> asyncio.Task[Json]:
-        """Run the turn in a task of its own, which continues when the caller stops waiting for it."""
+        """Run the turn in its own task, which continues if the caller stops waiting."""
         task = asyncio.create_task(turn.run(on_event))
         self._turns.add(task)
         task.add_done_callback(self._turns.discard)
@@ -81,13 +81,13 @@ class Turn:
     credential: Credential
     conversation: str
     messages: list[Json]
-    # Tasks whose deletion the user has confirmed with this message.
+    # Tasks whose deletion the user confirmed with this message.
     confirmed: list[int]
     calls: list[Json] = field(default_factory=list)
     _on_event: EventListener = lambda *_: None
 
     async def run(self, on_event: EventListener) -> Json:
-        """Answer the message. The answer has an error code if the turn failed, and what needs a confirmation."""
+        """Answer the message. The answer has an error code if the turn failed, and any confirmation that is needed."""
         self._on_event = on_event
         on_event("start", {"conversationId": self.conversation})
         text, error = "", None
@@ -116,9 +116,9 @@ class Turn:
         return answer
 
     async def _delete_confirmed(self) -> str:
-        """Delete what the user has confirmed, without the model."""
+        """Delete the tasks that the user confirmed, without the model."""
         lines = []
-        # The model is not asked: neither its mistakes nor its outage matter here.
+        # Without the model, neither its mistakes nor its outage matter here.
         for number in self.confirmed:
             result = json.loads(await self._invoke_tool("delete_task", json.dumps({"task_id": number})))
             if result["success"]:
@@ -128,9 +128,9 @@ class Turn:
         return "\n".join(lines)
 
     async def _invoke_tool(self, name: str, arguments: str) -> str:
-        """Call a tool of the todo list as the user. Deleting asks for a confirmation."""
+        """Call a tool of the todo list as the user. Deleting requires confirmation."""
         try:
-            # The model writes the arguments, and the SDK hands them on as text.
+            # The model writes the arguments, and the SDK passes them as text.
             given = json.loads(arguments or "{}")
         except (ValueError, RecursionError):
             given = None
@@ -145,8 +145,7 @@ class Turn:
         return json.dumps(result, ensure_ascii=False)
 
     async def _delete(self, given: Json) -> Json:
-        # Deleting does not go through the tool delete_task, whose schema rejects other arguments, so they are rejected
-        # here.
+        # Deleting bypasses the tool delete_task, whose schema rejects other arguments, so they are rejected here.
         if set(given) != {"task_id"}:
             return {"success": False, "error": "delete_task takes task_id and nothing else"}
         arguments = {"conversationId": self.conversation, "taskId": given["task_id"]}
@@ -168,8 +167,8 @@ async def call_tool(engine: Engine, credential: Credential, toolset: str, name: 
 
 
 def raise_error(result: CallResult) -> None:
-    """Raise the error of a rejected call, in the words of its toolset."""
+    """Raise the error of a rejected call, with its toolset's text."""
     if result.error is not None:
-        # The contract has the sentence for people.
+        # The contract has the text for people.
         result.error.message = result.body["error"]
         raise result.error

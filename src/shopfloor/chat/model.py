@@ -48,7 +48,7 @@ class TooManySteps(ShopfloorError):
 
 
 def find_missing_setup(settings: Settings) -> str | None:
-    """Say how to switch the chat on, or return None when it is on."""
+    """Say how to switch the chat on, or return None if it is on."""
     if importlib.util.find_spec("agents") is None:
         return OFF_NOT_INSTALLED
     return None if settings.chat_key or settings.chat_base_url else OFF_NO_KEY
@@ -106,8 +106,8 @@ async def converse(
 
 
 def _load_sdk() -> tuple[ModuleType, ModuleType]:
-    # It imports the MCP SDK. While another thread loaded that SDK for the endpoints, each could find a half-loaded
-    # module: the chat answered 500, or no MCP endpoint was ever ready.
+    # It imports the MCP SDK. When another thread loaded that SDK for the endpoints, each could find a half-loaded
+    # module: the chat answered 500, or no MCP endpoint ever became ready.
     with IMPORT_LOCK:
         import agents  # noqa: PLC0415 - heavy, and optional
         import openai  # noqa: PLC0415

@@ -67,7 +67,7 @@ class Chat:
         )
         if streamed:
             return StreamingResponse(self._events(turn), media_type="text/event-stream", headers=_STREAM_HEADERS)
-        # A client that disconnects cancels this request, and must not cancel the turn: its message needs an answer.
+        # If the client disconnects, this request is cancelled but not the turn: its message needs an answer.
         return JSONResponse(await asyncio.shield(self._assistant.start_turn(turn)))
 
     async def list_conversations(self, request: Request) -> Response:
@@ -86,7 +86,7 @@ class Chat:
         return JSONResponse(result.body)
 
     async def _events(self, turn: Turn) -> AsyncIterator[str]:
-        """Yield the events of the turn as they happen. The turn continues when the client disconnects."""
+        """Yield the events of the turn as they happen. The turn continues if the client disconnects."""
         events: asyncio.Queue[tuple[str, Json]] = asyncio.Queue()
         task = self._assistant.start_turn(turn, lambda name, data: events.put_nowait((name, data)))
         while not (task.done() and events.empty()):
@@ -94,7 +94,7 @@ class Chat:
                 async with asyncio.timeout(_KEEPALIVE_SECONDS):
                     name, data = await events.get()
             except TimeoutError:
-                # A comment, which clients ignore. Proxies close a connection on which nothing is sent.
+                # A comment, which clients ignore: proxies close idle connections.
                 yield ": keep-alive\n\n"
                 continue
             yield _format_event(name, data)

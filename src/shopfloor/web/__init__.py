@@ -1,1 +1,1 @@
-"""The pages: sign-in, todo list, chat and the desk. HTML that works without scripts, and small modules beside it."""
+"""The pages: sign-in, todo list, chat and the desk. HTML that works without scripts, plus small modules."""

@@ -1,4 +1,4 @@
-"""Style sheets, scripts and the icon, served from memory under an address that changes with their content."""
+"""Style sheets, scripts and the icon, served from memory at an address that changes with their content."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class Assets:
         self._assets: dict[str, _Asset] = {}
         for file in sorted(folder.iterdir()):
             content = file.read_bytes()
-            # Browsers run a module only with a JavaScript type, and the table of the system may name another.
+            # Browsers run a module only with a JavaScript type, and the system's table may name another.
             kind = "text/javascript" if file.suffix == ".js" else mimetypes.guess_type(file.name)[0] or "text/plain"
             self._assets[file.name] = _Asset(content, kind, hashlib.sha256(content).hexdigest()[:12])
 
     def url(self, name: str) -> str:
         """Return the address of a file, with its version."""
-        # A changed file has another address, so browsers may keep it forever.
+        # A changed file has another address, so browsers may cache it forever.
         return f"/static/{name}?v={self._assets[name].version}"
 
     async def serve(self, request: Request) -> Response:
         asset = self._assets.get(request.path_params["name"])
         if asset is None:
             return Response("Not found", 404)
-        # Modules import each other without a version, so those requests are answered by the ETag.
+        # Modules import each other without a version, so those requests rely on the ETag.
         is_versioned = request.query_params.get("v") == asset.version
         headers = {
             "Cache-Control": "public, max-age=31536000, immutable" if is_versioned else "no-cache",

@@ -1,4 +1,4 @@
-"""Charts as SVG, drawn on the server: no script, no inline style. Colours are classes in charts.css."""
+"""Charts as SVG, drawn on the server: no script, no inline style. Colors are classes in charts.css."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def draw_days(
     width: int = 560,
     part: Sequence[float] = (),
 ) -> Markup:
-    """Draw one bar for each (day, value, what to say about it), with an axis. `part` is the share that is marked."""
+    """Draw one bar for each (day, value, tooltip), with an axis. `part` is the share that is marked."""
     top = _round_up(max((value for _, value, _ in values), default=0))
     step = width / max(len(values), 1)
     svg = [_open_svg(width + _AXIS_WIDTH, height + 24, label, "chart days")]
@@ -91,17 +91,18 @@ def draw_days(
 
 
 def draw_burn_down(points: Sequence[dict[str, Any]], *, label: str, height: int = 96) -> Markup:
-    """Draw how many tasks of an epic are open over time as an area, and above it all of its tasks as a line."""
+    """Draw the number of open tasks of an epic over time as an area, and above it the number of all its tasks as a
+    line."""
     top = _round_up(max((point["tasks"] for point in points), default=0))
     step = _DAYS_WIDTH / max(len(points) - 1, 1)
-    # Points of one day differ by their time, others by their date.
+    # Points within one day are labeled by time, others by date.
     same_day = len({point["at"][:10] for point in points}) == 1
     values = [
         (_name_moment(point["at"], same_day), point["tasks"] - point["completed"], point["tasks"]) for point in points
     ]
 
     def trace(column: int) -> str:
-        # One point is a level line, or it would not be seen.
+        # Draw a single point as a level line, or it would not be visible.
         shown = values if len(values) > 1 else [*values, *values]
         return "M" + "L".join(
             f"{_AXIS_WIDTH + index * step:.1f} {8 + height * (1 - int(value[column]) / top):.1f}"
@@ -139,7 +140,7 @@ def _name_moment(at: str, same_day: bool) -> str:
 
 
 def _name_day(day: str) -> str:
-    """Return `Jan 31` for `2026-01-31`, in the words of the pages and not of the server's locale."""
+    """Return `Jan 31` for `2026-01-31`, in English regardless of the server's locale."""
     _, month, number = day.split("-")
     return f"{_MONTHS[int(month) - 1]} {int(number)}"
 
@@ -202,13 +203,13 @@ def draw_quantiles(p50: float | None, p95: float | None, p99: float | None, top:
 def draw_dependencies(
     task: dict[str, Any], blockers: Sequence[dict[str, Any]], dependents: Sequence[dict[str, Any]]
 ) -> Markup:
-    """Draw what a task waits for on its left and what waits for it on its right; each node is a link."""
+    """Draw a task's blockers on its left and the tasks that wait for it on its right; each node is a link."""
     columns = [column for column in (list(blockers), [task], list(dependents)) if column]
     height = max(map(len, columns)) * (_NODE_HEIGHT + _GAP_Y) + _GAP_Y
     width = len(columns) * _NODE_WIDTH + (len(columns) - 1) * _GAP_X + 4
     positions: list[list[Point]] = []
     for index, column in enumerate(columns):
-        # Each column is centred in the height of the graph.
+        # Each column is vertically centered in the graph.
         top = (height - len(column) * (_NODE_HEIGHT + _GAP_Y) + _GAP_Y) // 2
         x = 2 + index * (_NODE_WIDTH + _GAP_X)
         positions.append([(x, top + row * (_NODE_HEIGHT + _GAP_Y)) for row in range(len(column))])
@@ -241,7 +242,7 @@ def _draw_node(task: dict[str, Any], x: int, y: int, *, current: bool) -> str:
 
 
 def _open_svg(width: float, height: float, label: str, kind: str, fit: str = "xMinYMin meet") -> str:
-    # Screen readers skip the links inside an image.
+    # Screen readers skip links inside an image.
     role = "group" if kind == "graph" else "img"
     return (
         f'<svg class="{kind}" viewBox="0 0 {width:g} {height:g}" role="{role}" aria-label="{escape(label)}"'

@@ -1,4 +1,4 @@
-"""The routes of the desk. What a page shows and does are calls, made as the signed-in visitor."""
+"""The routes of the desk. Pages read and write through calls, made as the signed-in visitor."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VisitorHandler = Callable[[Request, Visitor], Awaitable[Response]]
 
 
 class _BoardKind(Convertor[str]):
-    """The kind of a board in a path. The store's name for the board of a run is `loop`."""
+    """The kind of a board in a path. The store calls a run's board `loop`."""
 
     regex = "epic|run"
 
@@ -55,7 +55,7 @@ class Desk:
         self._engine = engine
         self._pages = pages
         self._streams = LiveStreams(engine)
-        # Only matched against, to find the view that a live stream asks for; `routes` serves them.
+        # Only used to find the view that a live stream asks for; `routes` serves them.
         self._views = [(Route(view.path, self._serve_view(view)), view) for view in VIEWS]
 
     def routes(self) -> list[Route]:
@@ -85,7 +85,7 @@ class Desk:
                 if not _wants_html(request):
                     return JSONResponse({"error": error.message}, 401)
                 if request.method == "POST":
-                    # What was typed is on the page, to be sent again after signing in elsewhere.
+                    # The page shows what was typed, so that it can be sent again after signing in elsewhere.
                     return await self._pages.render_problem(request, error)
                 return RedirectResponse(f"/signin?next={quote(request.url.path)}", 303)
             try:
@@ -101,7 +101,7 @@ class Desk:
         return self._pages.wrap(guard)
 
     async def render_not_found(self, request: Request) -> Response:
-        """Render the page for an address that does not exist, in the frame of the visitor if there is one."""
+        """Render the page for an address that does not exist, in the visitor's frame if signed in."""
         error = NotFound(f"Page not found: {request.url.path[:100]}", hint="It may have been moved or deleted.")
         try:
             credential = (await self._find_visitor(request)).credential
@@ -132,10 +132,10 @@ class Desk:
     async def redeem_link(self, request: Request) -> Response:
         """Redeem a sign-in link.
 
-        The response is a page that redirects: browsers send a SameSite=Strict cookie only with requests that a page
-        of this site has started, and a link may have been opened from anywhere.
+        The response is a page that redirects: browsers send a SameSite=Strict cookie only with requests that a page of
+        this site has started, and a link may have been opened from anywhere.
         """
-        # Starlette passes HEAD to the handler of GET, and a HEAD request must not use the link up.
+        # Starlette passes HEAD to the handler of GET, and a HEAD request must not use up the link.
         if request.method != "GET":
             return Response(status_code=405)
         token = await self._pages.sessions.redeem_link(request.query_params.get("token", ""))
@@ -161,7 +161,7 @@ class Desk:
         return {"badge": None, **await view.load(visitor, given), "may": visitor.may, "visitor": visitor}
 
     async def open_stream(self, request: Request, visitor: Visitor) -> Response:
-        """Stream a page: send its live part again whenever it has changed."""
+        """Stream a page: send its live part whenever it has changed."""
         address = request.query_params.get("page", "")
         parts = urlsplit(address)
         scope = {"type": "http", "path": parts.path, "method": "GET", "root_path": ""}
@@ -178,7 +178,7 @@ class Desk:
 
         async def render() -> dict[str, str | None]:
             data = await self._load(view, visitor, given)
-            # All viewers share the HTML, so it carries no form token: live.js puts in the page's own.
+            # All viewers share the HTML, so it carries no form token: live.js inserts the page's own.
             data |= {"fragment": True, "csrf": "", "path": parts.path, "here": address}
             template = self._pages.templates.get_template(view.template)
             html = await asyncio.to_thread(template.render, **data)
@@ -193,17 +193,17 @@ class Desk:
         # Viewers with the same rights see the same page, so it is rendered once for all of them.
         key = f"{visitor.principal.key if view.personal else visitor.rights} {address}"
         events = self._streams.stream(key, view.topics, view.interval, render, check_access)
-        # nginx would hold events back until its buffer is full.
+        # nginx would buffer events until its buffer is full.
         return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     async def find_things(self, request: Request, visitor: Visitor) -> Response:
-        """Answer the command palette."""
+        """Respond to the command palette."""
         return JSONResponse({"things": await find_things(visitor, request.query_params.get("q", ""))})
 
     async def export_log(self, request: Request, visitor: Visitor) -> Response:
-        """Stream the filtered log as JSON lines, one page of rows in memory at a time."""
+        """Stream the filtered log as JSON lines, with one page of rows in memory at a time."""
         given = parse_log_filters(dict(request.query_params))
-        # The first page is read before the response starts, so that an error still has its status.
+        # Read the first page before the response starts, so that an error still has its status.
         first = await visitor.ask("log_search", **given, full=True, limit=EXPORT_PAGE_ROWS)
 
         async def lines() -> AsyncIterator[str]:
@@ -216,12 +216,12 @@ class Desk:
                 try:
                     if self._engine.stopping:
                         raise TooBusy("The server is shutting down")
-                    # An export may take minutes, in which the visitor may have lost the right to see the log.
+                    # An export may take minutes, during which the visitor may have lost access to the log.
                     now = await self._find_visitor(request)
                     more = given | {"cursor": page["nextCursor"]}
                     page = await now.ask("log_search", **more, full=True, limit=EXPORT_PAGE_ROWS)
                 except ShopfloorError as error:
-                    # The status has been sent, so the last line says that rows are missing.
+                    # The status has already been sent, so the last line says that rows are missing.
                     yield json.dumps({"incomplete": error.message, "cursor": page["nextCursor"]}) + "\n"
                     return
 
@@ -229,7 +229,7 @@ class Desk:
         return StreamingResponse(lines(), media_type="application/jsonl", headers=headers)
 
     async def call_tool(self, request: Request, visitor: Visitor) -> Response:
-        """Call the desk tool that the path names, with the fields of a form."""
+        """Call the desk tool named by the path, with the fields of a form."""
         form = await self._pages.read_form(request)
         name = request.path_params["tool"]
         tool = self._engine.toolsets["desk"].tools.get(name)
@@ -256,11 +256,12 @@ class Desk:
     async def _keep_session(
         self, request: Request, visitor: Visitor, answer: CallResult, form: dict[str, str]
     ) -> Response:
-        """Render the answer to the operator of a server that was open, and sign this browser in if it has closed."""
+        """Render the response for the operator of an open server, and sign this browser in if the server is now
+        closed."""
         if not self._pages.sessions.needs_credential():
             return await self._render_answer(request, visitor, answer, form)
         token = await self._pages.sessions.open_operator_session()
-        # The forms of the page that is rendered now belong to the new session.
+        # The forms of the page being rendered belong to the new session.
         request.cookies[self._pages.sessions.session_cookie] = token
         response = await self._render_answer(request, visitor, answer, form, closed_now=True)
         self._pages.sessions.set_session_cookie(request, response, token)
@@ -269,14 +270,14 @@ class Desk:
     async def _render_answer(
         self, request: Request, visitor: Visitor, answer: CallResult, form: dict[str, str], *, closed_now: bool = False
     ) -> Response:
-        """Return an answer to a script as it is; redirect a form to the page it came from, or show its new token."""
+        """Return the response to a script as is; redirect a form to the page it came from, or show its new token."""
         if not _wants_html(request):
             has_body = answer.error is None or "error" in answer.body
             return JSONResponse(answer.body if has_body else {}, status_of(answer.error))
         if answer.error is not None:
             raise answer.error
         back = safe_redirect_path(form.get("back"))
-        # A token is shown once. After a redirect it would be lost, or be in the address.
+        # A token is shown once. After a redirect it would be lost, or end up in the address.
         if "token" in answer.body:
             token = answer.body["token"]
             # The tools that issue a token name its owner in one of these arguments.

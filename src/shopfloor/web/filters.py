@@ -25,7 +25,7 @@ NAVIGATION = (
     ("/knowledge", "Knowledge", "knowledge"),
     ("/settings/access", "Settings", "settings"),
 )
-# The beginnings of all paths that belong to an entry of the navigation.
+# The path prefixes that belong to each entry of the navigation.
 SECTIONS = {href: (f"{href}/",) for href, _, _ in NAVIGATION} | {
     "/tasks": ("/tasks/", "/boards/epic/", "/lists/"),
     "/runs": ("/runs/", "/boards/run/", "/crews"),
@@ -34,11 +34,11 @@ SECTIONS = {href: (f"{href}/",) for href, _, _ in NAVIGATION} | {
 
 
 class _StripIndentation(Extension):
-    """Leaves the indentation of templates out of the pages."""
+    """Strips the indentation of templates from the pages."""
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        # One tag per line made pages 40 to 70 % larger and rendering up to a tenth slower. Line breaks stay: a line
-        # break in a template is always white space in the page.
+        # One tag per line made pages 40 to 70 % larger and rendering up to 10 % slower. Line breaks stay: a line break
+        # in a template is always white space in the page.
         return re.sub(r"^[ \t]+", "", source, flags=re.MULTILINE)
 
 
@@ -47,9 +47,9 @@ def create_environment(static_url: Callable[[str], str]) -> Environment:
     templates = Environment(
         loader=PackageLoader("shopfloor.web"),
         # Agents write much of what pages show. Nothing is printed unescaped, and characters that change how text reads
-        # are spelt out.
+        # are spelled out.
         autoescape=True,
-        # A misspelt name in a template is an error in the tests instead of an empty place on a page.
+        # A misspelled name in a template is an error in the tests instead of a blank on a page.
         undefined=StrictUndefined,
         finalize=reveal_if_text,
         extensions=[_StripIndentation],
@@ -90,7 +90,7 @@ def install_filters(templates: Environment) -> None:
 
 
 def is_secure_address(text: str) -> bool:
-    """Return whether a page may link to this text: it is an address of the web over TLS."""
+    """Return whether a page may link to this text: an https address."""
     return text.startswith("https://")
 
 
@@ -115,12 +115,12 @@ def format_field(name: str) -> str:
 
 
 def format_utc(at: str | None) -> str:
-    """Format a time for readers without scripts; times.js puts it into the viewer's time zone."""
+    """Format a time for readers without scripts; times.js converts it to the viewer's time zone."""
     return "" if at is None else f"{at[:10]} {at[11:19]} UTC"
 
 
 def format_count(number: int, noun: str) -> str:
-    """Return a number with its noun, which gets an `s` unless there is one."""
+    """Return a number with its noun, plural unless the number is 1."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 

@@ -1,4 +1,5 @@
-"""The dependency graph of a board as SVG: blockers on the left, what waits for them on the right, each node a link."""
+"""The dependency graph of a board as SVG: blockers on the left, tasks that wait for them on the right, each node a
+link."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from shopfloor.web.text import reveal_hidden
 
 NODE_WIDTH, NODE_HEIGHT = 184, 46
 GAP_X, GAP_Y = 40, 14
-# Where an edge passes a layer between its ends, it gets a narrow slot of its own, so that it crosses no node.
+# Where an edge passes a layer between its ends, it gets its own narrow slot, so that it crosses no node.
 SLOT_HEIGHT = 10
 MARGIN = 4
 MAX_TITLE_CHARACTERS = 25
 SWEEPS = 6
-# Tasks without dependencies are listed below the graph, in rows as wide as it is, with at least this many in a row.
+# Tasks without dependencies are listed below the graph, in rows as wide as the graph, with at least this many per row.
 MIN_COLUMNS = 4
 
 Key = tuple[int, int]
@@ -28,7 +29,7 @@ Key = tuple[int, int]
 
 @dataclass
 class _Layout:
-    """Nodes and slots by layer, in their order, with their places."""
+    """Nodes and slots by layer, in order, with their positions."""
 
     layers: list[list[Key]]
     edges: list[list[Key]]
@@ -39,7 +40,7 @@ class _Layout:
 
 
 def draw_board_graph(tasks: Sequence[dict[str, Any]], dependencies: Iterable[dict[str, int]], label: str) -> Markup:
-    """Draw the tasks of a board and what they wait for. Tasks without dependencies are listed below."""
+    """Draw the tasks of a board and their blockers. Tasks without dependencies are listed below."""
     pairs = [(each["blocker"], each["task"]) for each in dependencies]
     linked = {number for pair in pairs for number in pair}
     layout = _lay_out([task["number"] for task in tasks if task["number"] in linked], pairs)
@@ -72,7 +73,7 @@ def draw_board_graph(tasks: Sequence[dict[str, Any]], dependencies: Iterable[dic
 
 
 def _lay_out(numbers: Sequence[int], pairs: Sequence[tuple[int, int]]) -> _Layout:
-    """Put each task right of everything that it waits for, and order the layers so that few edges cross."""
+    """Place each task to the right of all its blockers, and order the layers to minimize crossing edges."""
     layer_of = _assign_layers(numbers, pairs)
     layers: list[list[Key]] = [[] for _ in range(max(layer_of.values(), default=-1) + 1)]
     for number in numbers:
@@ -94,7 +95,7 @@ def _assign_layers(numbers: Sequence[int], pairs: Sequence[tuple[int, int]]) -> 
     for blocker, task in pairs:
         blockers[task].append(blocker)
     layer_of: dict[int, int] = {}
-    # The store has no cycles, so each round settles at least one task. A chain of many tasks takes many rounds, not a
+    # The store has no cycles, so each round settles at least one task. A long chain of tasks takes many rounds, not a
     # deep recursion.
     waiting = list(numbers)
     while waiting:
@@ -116,7 +117,7 @@ def _list_neighbours(layout: _Layout) -> tuple[dict[Key, list[Key]], dict[Key, l
 
 
 def _order_layers(layout: _Layout) -> None:
-    """Sort each layer by the mean position of its neighbours, forward and back, a few times."""
+    """Sort each layer by the mean position of its neighbors, forward and back, a few times."""
     before, after = _list_neighbours(layout)
     for sweep in range(SWEEPS):
         forward = sweep % 2 == 0
@@ -132,7 +133,7 @@ def _order_layers(layout: _Layout) -> None:
 
 
 def _place_layers(layout: _Layout) -> None:
-    """Give each node a height near that of its blockers, without an overlap."""
+    """Give each node a height near that of its blockers, without overlaps."""
     before, _ = _list_neighbours(layout)
     for keys in layout.layers:
         wanted = []
@@ -145,7 +146,8 @@ def _place_layers(layout: _Layout) -> None:
             at = at if top is None else max(at, top)
             tops.append(at)
             at += layout.height_of(key) + GAP_Y
-        # Pushed down by their order, the nodes may be too low as a whole: shift the layer up by the mean difference.
+        # Keeping the order pushes nodes down, so the layer as a whole may be too low: shift it up by the mean
+        # difference.
         lags = [top - want for top, want in zip(tops, wanted, strict=True) if want is not None]
         shift = sum(lags) / len(lags) if lags else 0.0
         layout.tops |= {key: round(top - shift, 1) for key, top in zip(keys, tops, strict=True)}
@@ -165,7 +167,7 @@ def _draw_edge(layout: _Layout, path: Sequence[Key], tasks: dict[int, dict[str, 
     for x, y in points[1:]:
         middle = (x1 + x) / 2
         curve += f"C{middle:g} {y1:g} {middle:g} {y:g} {x:g} {y:g}"
-        # An edge that passes a layer runs level below its nodes.
+        # Where an edge passes a layer, it runs level below the layer's nodes.
         if (x, y) != points[-1]:
             curve += f"H{x + NODE_WIDTH}"
         x1, y1 = x + NODE_WIDTH, y

@@ -1,4 +1,4 @@
-"""Icons as inline SVG: no script, no inline style, no request. Colours are classes in the style sheets."""
+"""Icons as inline SVG: no script, no inline style, no request. Colors are classes in the style sheets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 HUES = 8
 
-# Drawn with a line of 1.5 in a square of 16.
+# Drawn with a line width of 1.5 in a square of 16.
 _LINES = {
     "home": "M2.5 7 8 2.5 13.5 7v6a.5.5 0 0 1-.5.5h-3V10H6v3.5H3a.5.5 0 0 1-.5-.5z",
     "inbox": "M2.5 9.5 4 3.5h8l1.5 6v3a1 1 0 0 1-1 1h-9a1 1 0 0 1-1-1zh3.5a2 2 0 0 0 4 0h3.5",
@@ -65,7 +65,7 @@ _PAUSED = _RING + '<path class="ring" d="M6.5 6v4M9.5 6v4"/>'
 _DOT = '<circle class="disc" cx="8" cy="8" r="4"/>'
 _CIRCLE = '<circle class="ring" cx="8" cy="8" r="3.5"/>'
 
-# The shape of each state of a task, an epic, a run, an agent or a token. Its colour is a class in desk.css.
+# The shape of each state of a task, an epic, a run, an agent or a token. Its color is a class in desk.css.
 _STATES = {
     "pending": _DASHED,
     "planning": _DASHED,
@@ -93,14 +93,14 @@ _STATES = {
 
 
 def icon(name: str) -> Markup:
-    """Draw an icon. It carries no meaning of its own: there is a word beside it, or in the name of its button."""
+    """Draw an icon. It is decorative: a word is beside it, or in the name of its button."""
     if filled := _FILLED.get(name):
         return Markup(f'<svg class="icon filled" viewBox="0 0 16 16" aria-hidden="true"><path d="{filled}"/></svg>')  # nosec B704 # constants
     return Markup(f'<svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><path d="{_LINES[name]}"/></svg>')  # nosec B704 # constants
 
 
 def state_icon(state: str) -> Markup:
-    """Draw the state of something; screen readers read out the word."""
+    """Draw the state of something; screen readers read the word."""
     words = state.lower().replace("_", " ").replace("-", " ")
     kind = re.sub(r"[^a-z]+", "-", state.lower())
     shape = _STATES.get(kind, _CIRCLE)
@@ -120,6 +120,7 @@ def initials(name: str) -> str:
 
 
 def avatar(name: str) -> Markup:
-    """Draw the initials of an agent or user, in a colour that depends on the name alone. The name is written beside it."""
+    """Draw the initials of an agent or user, in a color that depends only on the name. The name is written beside
+    it."""
     hue = crc32(name.encode("utf-8", "surrogatepass")) % HUES
     return Markup(f'<span class="avatar hue-{hue}" aria-hidden="true">{escape(initials(name))}</span>')  # nosec B704 # escaped

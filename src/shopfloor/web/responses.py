@@ -1,12 +1,12 @@
-"""What every page's response has in common: headers, status, and where a redirect may go."""
+"""Common parts of every page's response: headers, status, and safe redirects."""
 
 from __future__ import annotations
 
 from shopfloor.errors import ShopfloorError, Unauthenticated
 
 HEADERS = {
-    # Agents write much of what the pages show. Should a text get past the escaping, no script and no style in it runs,
-    # and no form of it leads elsewhere.
+    # Agents write much of what the pages show. If a text gets past the escaping, none of its scripts or styles run, and
+    # none of its forms can post elsewhere.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -14,7 +14,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    # Going back after signing out must not show the page from the memory of the browser.
+    # Going back after signing out must not show the page from the browser's cache.
     "Cache-Control": "no-store",
 }
 
@@ -39,7 +39,7 @@ def status_of(error: ShopfloorError | None) -> int:
 
 
 def safe_redirect_path(path: str | None, default: str = "/home") -> str:
-    """Return the path if it leads to a page of this server, else the default."""
+    """Return the path if it leads to a page of this server, otherwise the default."""
     # Browsers read `//host` and `/\host` as another host, and drop control characters before they decide.
     if not path or not path.startswith("/") or path.startswith(("//", "/\\")) or any(ord(char) < 33 for char in path):
         return default

@@ -1,4 +1,4 @@
-"""The pages of every user: sign-in, todo list and chat, and what all pages share."""
+"""The pages of every user: sign-in, todo list and chat, and the code shared by all pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from shopfloor.web.visitor import OPERATOR, Visitor
 FILTERS = ("active", "all", "completed")
 MAX_STREAMS = 1000
 MAX_FORM_FIELDS = 50
-# A form names here the fields that its visitor could not type into.
+# Here a form names the fields that its visitor could not type into.
 FIXED_FIELDS = "fixed"
 # How long a stream may go without checking that its visitor is still signed in.
 SESSION_CHECK_SECONDS = 20.0
@@ -33,7 +33,7 @@ SESSION_CHECK_SECONDS = 20.0
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _SCRIPT_PATHS = frozenset({"/todo/list", "/todo/events"})
 
-# The tools that a form on the todo page may call, and the fields that it may give.
+# The tools that a form on the todo page may call, and the fields that it may pass.
 _ACTION_FIELDS = {
     "add": ("title", "description", "priority", "dueAt", "dueZone"),
     "change": ("taskId", "title", "description", "priority", "dueAt", "dueZone"),
@@ -74,8 +74,8 @@ class Pages:
         return path in ("/signin", "/signout", "/todo")
 
     async def authenticate(self, request: Request) -> Credential:
-        """Return who sends a request from a page's script; a request that changes something needs a form token."""
-        # Only a cookie is sent by the browser itself. Without one there is nothing that another site could misuse.
+        """Return who sent a request from a page's script; a request that changes something needs a form token."""
+        # Only a cookie is sent by the browser itself. Without one, another site has nothing to misuse.
         if request.method not in _SAFE_METHODS and self.sessions.session_cookie in request.cookies:
             self.sessions.check_form_token(request, request.headers.get(FORM_HEADER))
         return await self.sessions.authenticate(request)
@@ -87,11 +87,11 @@ class Pages:
             try:
                 credential = await self.sessions.authenticate(request)
             except Unauthenticated as error:
-                # A script would follow the redirect and take the sign-in page for its answer.
+                # A script would follow the redirect and take the sign-in page for its response.
                 if request.url.path in _SCRIPT_PATHS or _wants_json(request):
                     return Response("Sign in first", 401, HEADERS)
                 if request.method == "POST":
-                    # What was typed is on the page, to be sent again after signing in elsewhere.
+                    # The page shows what was typed, so that it can be sent again after signing in elsewhere.
                     return await self.render_problem(request, error)
                 return RedirectResponse(f"/signin?next={quote(request.url.path)}", 303, HEADERS)
             return await handle(request, credential)
@@ -99,7 +99,7 @@ class Pages:
         return self.wrap(require_sign_in)
 
     def wrap(self, handle: Handler) -> Handler:
-        """Wrap a handler with what every page needs: rendered errors, security headers, the visitor cookie."""
+        """Wrap a handler with the common parts of every page: rendered errors, security headers, the visitor cookie."""
 
         async def serve(request: Request) -> Response:
             response: Response
@@ -159,7 +159,7 @@ class Pages:
         if action not in _ACTION_FIELDS:
             raise InvalidInput(f"Unknown action '{action[:40]}'; expected one of {', '.join(_ACTION_FIELDS)}")
         given: Json = {name: form[name] for name in _ACTION_FIELDS[action] if name in form}
-        # A form has only text. What is not a number stays text: the tool rejects it in its own words.
+        # A form has only text. Text that is not a number stays as it is: the tool rejects it with its own error.
         for name in ("taskId", "priority"):
             if name in given and given[name].isascii() and given[name].isdigit():
                 given[name] = int(given[name])
@@ -191,7 +191,7 @@ class Pages:
         try:
             yield "event: ready\ndata: {}\n\n"
             while not self._engine.stopping:
-                # Taken before the page is notified: a change while it fetches the list ends the wait at once.
+                # Taken before the page is notified: a change while it fetches the list ends the wait immediately.
                 checkpoint = self._engine.topics.checkpoint()
                 yield "event: changed\ndata: {}\n\n"
                 await self._engine.topics.wait(topic, checkpoint, SESSION_CHECK_SECONDS)
@@ -202,7 +202,7 @@ class Pages:
             self._open_streams -= 1
 
     async def _load_list(self, request: Request, credential: Credential) -> Json:
-        """Load the user's list: one page of tasks, and those that can be restored."""
+        """Load the user's list: one page of tasks, and the deleted tasks that can be restored."""
         chosen = _parse_filter(request.query_params.get("filter"))
         given = {"filter": chosen}
         if cursor := request.query_params.get("cursor"):
@@ -225,7 +225,7 @@ class Pages:
         return await self._engine.acall(self._engine.new_request("personal", tool, given, credential, "web"))
 
     async def read_form(self, request: Request) -> dict[str, str]:
-        """Return the fields of a form that one of our pages has sent."""
+        """Return the fields of a form that one of our pages sent."""
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type != "application/x-www-form-urlencoded":
             raise InvalidInput("Content-Type must be application/x-www-form-urlencoded")
@@ -243,7 +243,7 @@ class Pages:
         hint: str | None = None,
         message: str | None = None,
     ) -> Response:
-        """Render what went wrong, with the way back and everything that was typed into a form, to send it again."""
+        """Render an error, with a way back and everything that was typed into a form, so that it can be sent again."""
         form = (_parse_fields(await request.body()) or {}) if request.method == "POST" else {}
         fixed = {FORM_FIELD, FIXED_FIELDS, "back", *form.get(FIXED_FIELDS, "").split()}
         return await self.render(
@@ -264,8 +264,8 @@ class Pages:
     async def render(
         self, request: Request, template: str, status: int, credential: Credential | None = None, **data: Any
     ) -> Response:
-        """Render a template; `data` may replace what every page has."""
-        # The templates run with StrictUndefined, so every page gives every name.
+        """Render a template; `data` may replace the values that every page has."""
+        # The templates use StrictUndefined, so every page passes every name.
         shared: Json = {
             "csrf": self.sessions.form_token(request),
             "path": request.url.path,
@@ -306,5 +306,5 @@ def _parse_filter(given: str | None) -> str:
 
 
 def _wants_json(request: Request) -> bool:
-    """Return whether a page's script asks, which shows the answer itself."""
+    """Return whether the request comes from a page's script, which shows the response itself."""
     return "application/json" in request.headers.get("accept", "")

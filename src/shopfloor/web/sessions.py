@@ -36,7 +36,8 @@ class PageSessions:
         self.visitor_cookie = f"shopfloor_visitor_{suffix}"
 
     async def authenticate(self, request: Request) -> Credential:
-        """Return who is signed in; without a valid session, the operator of a server that needs no credential yet."""
+        """Return who is signed in. Without a valid session, return the operator if the server needs no credential
+        yet."""
         identity = self._engine.identity
         address = request.client.host if request.client else ""
         if token := request.cookies.get(self.session_cookie):
@@ -50,22 +51,22 @@ class PageSessions:
         return Credential(trusted=await asyncio.to_thread(identity.authenticate, nothing))
 
     async def sign_in(self, name: str, password: str, address: str) -> str:
-        """Open a session for a user who gives the right password, and return its token."""
+        """Open a session for a user with the right password, and return its token."""
         return await asyncio.to_thread(self.open_session, name, password, address)
 
     def open_session(self, name: str, password: str, address: str) -> str:
         """Sign in on this thread."""
-        # Tries are counted before the call, so that a flood of wrong passwords does not fill the log.
+        # Attempts are counted before the call, so that a flood of wrong passwords does not fill the log.
         with self._engine.sessions.limit_tries(name, address):
             try:
                 opened = self._engine.call_desk("session_open", {"name": name, "password": password}, "web")
             except InvalidInput:
-                # No user can have such a name. The answer is the same, so that names cannot be found out.
+                # No user can have such a name. The response is the same, so that names cannot be guessed.
                 raise WrongPassword from None
         return str(opened["token"])
 
     def needs_credential(self) -> bool:
-        """Return whether callers of this machine need a credential too."""
+        """Return whether callers on this machine need a credential too."""
         return self._engine.identity.needs_credential()
 
     async def open_operator_session(self) -> str:
@@ -98,12 +99,12 @@ class PageSessions:
         """Reject a form that was not made for this visitor."""
         visitor = request.cookies.get(self.visitor_cookie, "")
         expected = self._compute_form_token(visitor, request)
-        # compare_digest takes the same time for every wrong token, so its time says nothing about the right one.
+        # compare_digest takes the same time for every wrong token, so its timing reveals nothing about the right one.
         if not visitor or not hmac.compare_digest(expected.encode(), (given or "").encode()):
             raise PermissionDenied("This form is no longer valid", hint="Reload the page and send the form again")
 
     def set_visitor_cookie(self, request: Request, response: Response) -> Response:
-        """Set the cookie of a visitor that `form_token` has seen for the first time; return the response."""
+        """Set the cookie of a visitor that is new to `form_token`; return the response."""
         if visitor := request.scope.get(self.visitor_cookie):
             self._set_cookie(request, response, self.visitor_cookie, visitor)
         return response
@@ -115,13 +116,13 @@ class PageSessions:
         self._set_cookie(request, response, self.session_cookie, "", 0)
 
     def _compute_form_token(self, visitor: str, request: Request) -> str:
-        # The session is part of it: a token from before the sign-in is worth nothing after it.
+        # The session is part of it: a token from before the sign-in is worthless afterwards.
         cookies = f"{visitor}\n{request.cookies.get(self.session_cookie, '')}".encode()
         return base64.urlsafe_b64encode(hmac.digest(self._key, cookies, "sha256")).decode().rstrip("=")
 
     def _set_cookie(self, request: Request, response: Response, name: str, value: str, age: int | None = None) -> None:
         # A Secure cookie would never be sent over plain HTTP, which is how a server on loopback is reached. Behind a
-        # proxy with TLS the request arrives over plain HTTP too, and the public URL says what the browser sees.
+        # proxy with TLS the request also arrives over plain HTTP, and the public URL says what the browser sees.
         scheme, _, host = (self._engine.settings.public_url or "").partition("://")
         is_public = request.scope[REMOTE_KEY] or request.headers.get("host", "").lower() == host.lower()
         secure = request.url.scheme == "https" or (scheme == "https" and is_public)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from shopfloor.engine import Engine
 from shopfloor.errors import ShopfloorError, Unauthenticated
 
-# A silent stream says this often that it is alive, and checks whether its viewer still has access.
+# Interval of the heartbeat of a silent stream, which also checks whether its viewer still has access.
 HEARTBEAT_SECONDS = 15.0
 
 Render = Callable[[], Awaitable[dict[str, str | None]]]
@@ -57,7 +57,7 @@ class LiveStreams:
         `check_access` raises Unauthenticated once its viewer may no longer see the page.
         """
         page = self._join(key, topics, interval, render)
-        # A page that is already rendered is sent to a new viewer at once.
+        # A new viewer immediately gets a page that is already rendered.
         seen = -1 if page.latest else 0
         try:
             yield "retry: 2000\nevent: ready\ndata: {}\n\n"
@@ -96,12 +96,12 @@ class LiveStreams:
         page.stale.set()
         if self._unsubscribe is None:
             loop = asyncio.get_running_loop()
-            # One subscription for all pages, while there is at least one viewer.
+            # One subscription for all pages, as long as there is a viewer.
             self._unsubscribe = self._engine.topics.subscribe(lambda topics: self._notify(loop, topics))
         return page
 
     def _notify(self, loop: asyncio.AbstractEventLoop, topics: frozenset[str]) -> None:
-        """Pass a notification on to the event loop: it comes from the thread that committed the change."""
+        """Forward a notification to the event loop: it comes from the thread that committed the change."""
         if not loop.is_closed():
             loop.call_soon_threadsafe(self._mark_stale, topics)
 
@@ -115,8 +115,8 @@ class LiveStreams:
             await page.stale.wait()
             page.stale.clear()
             if not self._engine.stopping:
-                # An error is not sent: the next change renders the page again, and a viewer without access is signed
-                # out at the next heartbeat.
+                # Errors are not sent: the next change renders the page again, and a viewer without access is signed out
+                # at the next heartbeat.
                 with suppress(ShopfloorError):
                     rendered = json.dumps(await page.render())
                     if rendered != page.latest:

@@ -1,4 +1,4 @@
-"""Text that others wrote, as a page may show it: nothing in it acts, and nothing in it is hidden."""
+"""Text from others, made safe for a page: nothing in it acts, and nothing in it is hidden."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
-# Tasks, epics and mail by their ids, and files of the project by their paths.
+# Ids of tasks, epics and mail, and paths of project files.
 _REFERENCE = re.compile(
     r"(?<![\w/-])(?:(?P<kind>task|epic|mail)-(?P<number>[1-9][0-9]{0,17})(?![\w-])"
     # A path begins where no other part of one is: a search from each dot to the end would take the square of its length.
@@ -43,17 +43,17 @@ def reveal_hidden(text: str) -> str:
 
 
 def reveal_if_text(value: Any) -> Any:
-    """Spell out hidden characters in text, and return everything else unchanged, markup too."""
+    """Spell out hidden characters in text, and return everything else unchanged, including markup."""
     return reveal_hidden(value) if type(value) is str else value
 
 
 def render_markdown(text: str) -> Markup:
-    """Render Markdown without HTML and images; links lead to the web or to mail."""
+    """Render Markdown without HTML and images; links may lead only to the web or to mail."""
     return Markup(_MARKDOWN.render(reveal_hidden(text[:MAX_MARKDOWN_CHARACTERS])))  # nosec B704 # the text is escaped
 
 
 def strip_markdown(text: str) -> str:
-    """Return the words of a Markdown text on one line, for a preview; of a table, its rows without the header."""
+    """Return the words of a Markdown text on one line, for a preview; for a table, its rows without the header."""
     html = render_markdown(text[:MAX_PREVIEW_CHARACTERS])
     if "<tbody>" in html:
         html = Markup(_TABLE_HEAD.sub("", html).replace("</tr>", " · "))  # nosec B704 # the text is escaped
@@ -69,7 +69,7 @@ class _Renderer(RendererHTML):
     """Marks links to other sites as external, and leaves out the inline styles of table cells, which the pages' policy forbids."""
 
     def link_open(self, tokens: list[Token], at: int, options: Mapping[str, Any], env: Mapping[str, Any]) -> str:
-        # Only _link_references makes links to pages of this site: a writer's own must lead to the web or to mail.
+        # Only _link_references makes links to pages of this site: other links must lead to the web or to mail.
         if not str(tokens[at].attrGet("href")).startswith("/"):
             tokens[at].attrSet("rel", "nofollow noopener noreferrer")
             tokens[at].attrSet("target", "_blank")
@@ -85,7 +85,7 @@ class _Renderer(RendererHTML):
 
 
 def _link_references(state: StateCore) -> None:
-    """Make links of `task-18`, `mail-6`, `epic-2` and `src/x.py`, outside of other links."""
+    """Link `task-18`, `mail-6`, `epic-2` and `src/x.py`, outside other links."""
     for block in state.tokens:
         if block.type != "inline" or block.children is None:
             continue

@@ -31,7 +31,7 @@ class Visitor:
         """Cache key for pages rendered with the same rights."""
         kind = self.principal.kind.value
         # Two visitors with the same value see the same pages, so a page rendered for one is sent to the other. It must
-        # name everything that decides what they may see.
+        # include everything that decides what they may see.
         return OPERATOR if kind == OPERATOR else f"{kind} {self.principal.role}"
 
     def may(self, tool: str) -> bool:
@@ -44,11 +44,11 @@ class Visitor:
         return self.may("floor_overview")
 
     def needs_credential(self) -> bool:
-        """Return whether callers of the server's machine need a credential too."""
+        """Return whether callers on the server's machine need a credential too."""
         return self._engine.identity.needs_credential()
 
     async def call(self, tool: str, given: Json, *, toolset: str = "desk", claim: str | None = None) -> CallResult:
-        """Call a tool as this visitor and return its answer, which may be an error."""
+        """Call a tool as this visitor and return its response, which may be an error."""
         request = self._engine.new_request(toolset, tool, given, self.credential, "web", claim)
         return await self._engine.acall(request)
 
@@ -62,7 +62,8 @@ class Visitor:
         return body
 
     async def find_badge(self) -> str:
-        """Return how much waits in the inbox, as shown beside its name; empty for nothing, and if it cannot be read."""
+        """Return the number of items in the inbox, as shown beside its name; empty for none, and if it cannot be
+        read."""
         try:
             return format_badge(await self.ask("inbox_count"))
         except ShopfloorError:
@@ -71,5 +72,5 @@ class Visitor:
 
 
 def format_badge(counts: Json) -> str:
-    """Return a count of `inbox_count` as shown beside the name of the inbox; empty for nothing."""
+    """Format a count of `inbox_count` for display beside the name of the inbox; empty for none."""
     return f"{counts['waiting']}{'+' if counts['moreWaiting'] else ''}" if counts["waiting"] else ""

@@ -1,4 +1,4 @@
-"""The pages of the desk: each is a few calls, with their responses where its template expects them."""
+"""The pages of the desk: each makes a few calls, and passes their responses to its template."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ VIEWS = (
     View("/knowledge", "desk/knowledge.html", load_knowledge, ("index", "discovery"), interval=3.0),
     View("/settings/access", "desk/access.html", load_access, ("token", "agent")),
     View("/settings/notifications", "desk/notifications.html", load_notifications),
-    # /metrics is what Prometheus scrapes.
+    # Prometheus scrapes /metrics.
     View("/settings/metrics", "desk/metrics.html", load_metrics, ("calls", "outbox"), interval=5.0),
 )
 
-# Addresses of earlier versions, which bookmarks and links in old mail still have.
+# Addresses of earlier versions, still in bookmarks and old mail.
 MOVED = {
     "/floor": "/home",
     "/boards": "/tasks",

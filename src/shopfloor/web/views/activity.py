@@ -1,4 +1,4 @@
-"""Activity: decisions, the calls of everyone, and one call in detail."""
+"""Activity: decisions, everyone's calls, and one call in detail."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from shopfloor.web.views.view import Given, parse_number
 from shopfloor.web.visitor import Visitor
 
 LOG_FILTERS = ("agent", "tool", "outcome", "task", "since", "until", "text", "desk")
-# A task number that is never given out: a filter by a malformed number finds nothing.
+# A task number that is never assigned: a filter by a malformed number finds nothing.
 NO_SUCH_TASK = 2**62
 DECISIONS_PER_PAGE = 50
 CALLS_PER_PAGE = 100
-# Calls by which agents look whether there is something new. Each agent's are shown as one row with a count.
+# Calls with which agents poll for news. Each agent's polling is shown as one row with a count.
 POLLING_TOOLS = frozenset(
     {
         "mcp__mail__wait",
@@ -34,7 +34,7 @@ _TERM = re.compile(r'(agent|tool|is|outcome|task|since|until):("[^"]*"|\S+)')
 
 
 def parse_query(query: str) -> dict[str, str]:
-    """Return the filters that a search field names: `agent:x tool:y is:error since:1h`; the rest is text."""
+    """Return the filters in a search field: `agent:x tool:y is:error since:1h`; the rest is text."""
     filters: dict[str, str] = {}
     for name, quoted in _TERM.findall(query):
         value = quoted.strip('"')
@@ -50,7 +50,7 @@ def parse_query(query: str) -> dict[str, str]:
 
 
 def format_query(filters: dict[str, str]) -> str:
-    """Return filters as the search field shows them."""
+    """Format filters for the search field."""
     terms = []
     for name in LOG_FILTERS:
         if not (value := filters.get(name)):
@@ -66,7 +66,7 @@ def format_query(filters: dict[str, str]) -> str:
 
 
 def read_filters(given: Given) -> dict[str, str]:
-    """Return the filters of a page: what the search field says, or what a link names one by one."""
+    """Return the filters of a page: from the search field, or from a link's single parameters."""
     if (query := given.get("q")) is not None:
         return parse_query(query[:500])
     return {name: given[name] for name in LOG_FILTERS if given.get(name)}
@@ -81,7 +81,7 @@ async def load_decisions(visitor: Visitor, given: Given) -> Json:
 
 
 async def load_calls(visitor: Visitor, given: Given) -> Json:
-    """Load the calls that match the filters, newest first; polling is folded unless it is asked for."""
+    """Load the calls that match the filters, newest first; fold polling unless it is asked for."""
     filters = read_filters(given)
     found = await _search(visitor, filters, given, limit=CALLS_PER_PAGE)
     fold = given.get("polling") != "all" and "tool" not in filters
@@ -104,10 +104,11 @@ async def _search(visitor: Visitor, filters: dict[str, str], given: Given, **opt
 
 
 def fold_polling(calls: list[Json]) -> list[Json]:
-    """Return the calls with each agent's repeated polling as one row, the newest, with a count; decisions once."""
+    """Return the calls, with each agent's repeated polling as one row, the newest, with a count, and each decision
+    once."""
     rows: list[Json] = []
     folded: dict[tuple[str, str], Json] = {}
-    # The call that logged a decision says nothing that the decision does not say.
+    # The call that logged a decision adds nothing to the decision itself.
     decided = {call["reference"] for call in calls if call["outcome"] == "decision"}
     for call in calls:
         if call["outcome"] == "ok" and call["reference"] in decided:

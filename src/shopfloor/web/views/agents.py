@@ -1,4 +1,4 @@
-"""The agents, and one of them."""
+"""The agents, and one agent in detail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIVE_STATES = ("failed", "silent", "waiting", "working", "idle")
 
 
 async def load_agents(visitor: Visitor, given: Given) -> Json:
-    """Load the agents: how each is doing, and with `show=retired` those that are gone."""
+    """Load the agents and their condition; with `show=retired`, the retired ones."""
     overview, listed = await asyncio.gather(
         visitor.ask("floor_overview"), visitor.ask("agent_list", cursor=given.get("agents"), limit=200)
     )
@@ -36,7 +36,7 @@ def _describe_unseen(agent: Json) -> Json:
 
 
 async def load_agent(visitor: Visitor, given: Given) -> Json:
-    """Load one agent with its work, its mail, its calls, its tokens and what it used."""
+    """Load one agent with its work, mail, calls, tokens and usage."""
     seen = await visitor.ask("agent_show", name=given["agent"])
     return {
         **{name: value for name, value in seen.items() if name != "status"},

@@ -17,7 +17,7 @@ MAX_RUNS = 6
 
 
 async def load_home(visitor: Visitor, _: Given) -> Json:
-    """Load what needs a person, epics with their progress, agents, runs, problems and what happened."""
+    """Load what needs a person, epics with their progress, agents, runs, problems and recent activity."""
     seen, inbox, epics = await asyncio.gather(
         visitor.ask("floor_overview"),
         visitor.ask("inbox_list", limit=MAX_INBOX),
@@ -31,7 +31,7 @@ async def load_home(visitor: Visitor, _: Given) -> Json:
         id = sentence["reference"] if sentence["kind"] == "call" else sentence["id"]
         sentence["href"] = thing_path(sentence["kind"], id) if id else None
     needs = [_to_request(each) for each in inbox["requests"]] + [_to_mail(each) for each in inbox["mails"]]
-    # What holds an agent up comes before what only has to be seen.
+    # Items that hold up an agent come before those that only need to be seen.
     needs.sort(key=lambda need: need["tool"] is None)
     agents = [agent for agent in seen["agents"] if agent["id"] != LOCAL]
     return {
@@ -44,7 +44,7 @@ async def load_home(visitor: Visitor, _: Given) -> Json:
         "runs": select_runs(seen["runs"]),
         "is_new": not agents and not epics["epics"] and not (seen["runs"] or seen["crews"]),
         "servers": sum(process["kind"] == "serve" for process in seen["processes"]),
-        # A chart of nothing is only a line.
+        # A chart without data is just a line.
         "minutes": to_bars(minutes) if any(minute["calls"] for minute in minutes) else None,
         "now": minutes[-1]["calls"] + minutes[-2]["calls"],
         "badge": format_badge(seen),
@@ -52,12 +52,12 @@ async def load_home(visitor: Visitor, _: Given) -> Json:
 
 
 def select_runs(runs: list[Json]) -> list[Json]:
-    """Return the runs that are not done, then the latest of the others."""
+    """Return the unfinished runs, then the latest of the others."""
     return sorted(runs, key=lambda run: run["status"] == "completed")[:MAX_RUNS]
 
 
 def _to_request(request: Json) -> Json:
-    """Return a request of a run with what its form needs. A permission cannot be answered in free text."""
+    """Return a run's request with the data for its form. A permission cannot be answered in free text."""
     permission = parse_permission(request)
     return {
         **summarize_request(request),

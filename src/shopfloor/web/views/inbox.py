@@ -1,4 +1,4 @@
-"""The inbox: a list of what waits for a person, and the item that is open."""
+"""The inbox: a list of what waits for a person, and the open item."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shopfloor.toolkit import Json
 from shopfloor.web.views.view import Given, list_active_agents, parse_number
 from shopfloor.web.visitor import Visitor, format_badge
 
-# What the answers to a permission are called, and what each one covers.
+# The label of each answer to a permission request, and its scope.
 ANSWERS = {
     "allow": ("Allow once", "This time only."),
     "always": (
@@ -18,19 +18,19 @@ ANSWERS = {
     ),
     "deny": ("Deny", "The agent gets a no and continues without it."),
 }
-# The states of a task in which its changes may be what a person is asked about.
+# The states of a task in which a question may be about its changes.
 WORKED_ON_STATES = ("IN_PROGRESS", "REVIEW", "BLOCKED")
-# The question of an agent of a crew begins with the agent and its run.
+# A question from a crew's agent begins with the agent and its run.
 _PERMISSION = re.compile(r"(?:[\w.-]+, [\w.-]+: )?May the agent (\w+): (.*?)\?(?:\n(.*))?", re.DOTALL)
 
 
 async def load_inbox(visitor: Visitor, given: Given) -> Json:
-    """Load what waits for a person, or with `show=all` everything that ever did, and the item that is open."""
+    """Load what waits for a person, or with `show=all` everything that ever did, and the open item."""
     show_all = given.get("show") == "all"
     seen = await visitor.ask("inbox_list", includeDone=show_all, cursor=given.get("cursor"))
     items = [summarize_request(each) for each in seen["requests"]] + [summarize_mail(each) for each in seen["mails"]]
     done = [summarize_request(each) for each in seen["answered"]]
-    # Pending requests hold up a run and come first; everything else is in the order of time.
+    # Pending requests hold up a run and come first; everything else is in chronological order.
     items = items[: len(seen["requests"])] + sorted(
         items[len(seen["requests"]) :] + done, key=lambda item: str(item["at"]), reverse=True
     )
@@ -50,7 +50,7 @@ async def load_inbox(visitor: Visitor, given: Given) -> Json:
 
 
 async def _load_item(visitor: Visitor, item: str, *, read: bool) -> Json:
-    """Load a mail or a request. A mail that its visitor has opened is marked as read, which does not acknowledge it."""
+    """Load a mail or a request. Opening a mail marks it as read, but does not acknowledge it."""
     kind, _, number = item.partition("-")
     if kind == "request" and (request := parse_number(number)):
         found = await visitor.ask("inbox_request", request=request)
@@ -69,13 +69,13 @@ async def _load_item(visitor: Visitor, item: str, *, read: bool) -> Json:
 
 
 async def _load_changes(visitor: Visitor, context: Json) -> dict[str, Json]:
-    """Return what the work on each task of a context changes, by the id of the task."""
+    """Return the changes made for each task of a context, by task id."""
     worked_on = [task for task in context["tasks"] if task["kind"] == "epic" and task["state"] in WORKED_ON_STATES]
     return {task["id"]: await visitor.ask("task_changes", number=task["number"]) for task in worked_on}
 
 
 def parse_permission(request: Json) -> Json | None:
-    """Return what a permission is asked for, as `{kind, title, details}`, or None for another request."""
+    """Return the subject of a permission request, as `{kind, title, details}`, or None for another request."""
     found = _PERMISSION.fullmatch(request["question"])
     if request["kind"] != "permission" or found is None:
         return None
@@ -83,7 +83,7 @@ def parse_permission(request: Json) -> Json | None:
 
 
 def summarize_request(request: Json) -> Json:
-    """Return a request of a run as lists show it."""
+    """Return a run's request as shown in lists."""
     permission = parse_permission(request)
     return {
         "id": f"request-{request['request']}",
@@ -99,7 +99,7 @@ def summarize_request(request: Json) -> Json:
 
 
 def summarize_mail(mail: Json) -> Json:
-    """Return a mail as lists show it."""
+    """Return a mail as shown in lists."""
     question = mail.get("question")
     is_open = question is not None and question["state"] == "OPEN"
     label = ""
@@ -123,7 +123,7 @@ def summarize_mail(mail: Json) -> Json:
 
 
 def format_answer(answer: str | None) -> str:
-    """Return the answer to a request as people read it; empty without one."""
+    """Format the answer to a request for people; empty without one."""
     return (
         ""
         if answer is None

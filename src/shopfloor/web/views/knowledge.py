@@ -1,4 +1,4 @@
-"""Search over everything, and what the index holds."""
+"""Search over everything, and the state of the index."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def load_knowledge(visitor: Visitor, given: Given) -> Json:
 
 
 def describe_hit(hit: Json, query: str) -> Json:
-    """Return a result with its title, its page, and an excerpt in which the words of the query are marked."""
+    """Return a result with its title, its page, and an excerpt with the words of the query marked."""
     lines = [line for line in hit["content"].splitlines() if line.strip()]
     is_code = hit["path"] is not None
     if is_code:
@@ -82,7 +82,7 @@ def describe_hit(hit: Json, query: str) -> Json:
 
 
 def find_href(hit: Json) -> str | None:
-    """Return the page of what was found, or None where there is none."""
+    """Return the page of a result, or None if it has none."""
     source, id = hit["source"], hit["id"]
     number = re.search(r"\d+", id)
     match source:
@@ -102,7 +102,7 @@ def find_href(hit: Json) -> str | None:
 
 
 def fold_duplicates(hits: list[Json]) -> list[Json]:
-    """Return each title and text once, with the number of results that say the same."""
+    """Return each title and text once, with the number of identical results."""
     folded: dict[tuple[str, str, str], Json] = {}
     for hit in hits:
         key = (hit["source"], str(hit["title"]), str(hit["excerpt"]))

@@ -1,4 +1,4 @@
-"""Metrics: what the team got done, and what calls and the store cost."""
+"""Metrics: the team's results, and the cost of calls and of the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DAYS = (7, 14, 30, 90)
 
 
 async def load_metrics(visitor: Visitor, given: Given) -> Json:
-    """Load the figures of the work; with `view=system` those of calls, store and deliveries."""
+    """Load the metrics of the work; with `view=system`, those of calls, store and deliveries."""
     if given.get("view") == "system":
         return {"view": "system", **await _load_system(visitor, given)}
     days = parse_number(given.get("days", "")) or 14

@@ -1,4 +1,4 @@
-"""The runs, one of them, and those that the server is to start."""
+"""The runs, one run in detail, and the launches of the server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def load_runs(visitor: Visitor, given: Given) -> Json:
         visitor.ask("launch_list", limit=50),
         visitor.ask("launch_options"),
     )
-    # What a person can still steer comes first.
+    # Runs that a person can still steer come first.
     runs["runs"].sort(key=lambda run: not run["driven"])
     return {
         "runs": runs,
@@ -31,7 +31,7 @@ async def load_runs(visitor: Visitor, given: Given) -> Json:
 
 
 async def load_run(visitor: Visitor, given: Given) -> Json:
-    """Load one run with its tasks, iterations, notes, questions, what it used, and the end of its transcript."""
+    """Load one run with its tasks, iterations, notes, questions, usage, and the end of its transcript."""
     run, options, transcript = await asyncio.gather(
         visitor.ask("run_show", run=given["run"]),
         visitor.ask("launch_options"),
@@ -48,7 +48,7 @@ async def load_run(visitor: Visitor, given: Given) -> Json:
 
 
 async def load_transcript(visitor: Visitor, given: Given) -> Json:
-    """Load a part of what the agent of a run said and did, from the end or before a cursor."""
+    """Load a part of a run's transcript, from the end or before a cursor."""
     shown = await visitor.ask("run_show", run=given["run"])
     run = shown["run"]
     query, iteration, cursor = given.get("q", "").strip()[:200], given.get("iteration", ""), given.get("cursor")

@@ -1,4 +1,4 @@
-"""Search by name: the page, and the answer to the command palette."""
+"""Search by name: the page, and the response for the command palette."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ async def find_things(visitor: Visitor, query: str) -> list[Json]:
 
 
 async def load_search(visitor: Visitor, given: Given) -> Json:
-    """Load the things that `q` names."""
+    """Load the things that match `q`."""
     query = given.get("q", "")
     return {"q": query, "things": await find_things(visitor, query), "symbols": SYMBOLS}

@@ -29,5 +29,5 @@ async def load_access(visitor: Visitor, given: Given) -> Json:
 
 
 async def load_notifications(visitor: Visitor, _: Given) -> Json:
-    """Load the places where people are notified."""
+    """Load the notification targets."""
     return {"places": (await visitor.ask("notify_list"))["places"], "presets": PRESETS}

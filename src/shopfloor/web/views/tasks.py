@@ -10,11 +10,12 @@ from shopfloor.toolkit import Json
 from shopfloor.web.views.view import LOCAL, Given, list_active_agents, parse_number, task_path
 from shopfloor.web.visitor import OPERATOR, Visitor
 
-# The states of a user's list: the filter of the list's own tools, and the state that a task can move to.
+# The states of a user's list: the filter for the list's own tools, and the state that a task can move to.
 LIST_STATES = {"PENDING": ("active", "COMPLETED"), "COMPLETED": ("completed", "PENDING")}
 
 MOVE_ACTION = "/act/task_move"
-# What tools do to a task: in the past tense, and as what could not be done. Comments are in the stream themselves.
+# The effect of a tool on a task: in the past tense, and as the infinitive for a failure. Comments have their own
+# entries.
 STEPS = {
     "create": ("created it", "create it"),
     "claim": ("claimed it", "claim it"),
@@ -31,7 +32,7 @@ STEPS = {
 }
 PRIORITIES = ("critical", "high", "normal", "low", "backlog")
 VIEW_NAMES = ("board", "list", "graph")
-# The order of the groups in a list of all tasks: what a person can do something about first.
+# The order of groups in a list of all tasks: states in which a person can act come first.
 GROUP_STATES = ("REVIEW", "BLOCKED", "FAILED", "IN_PROGRESS", "ASSIGNED", "PENDING")
 
 
@@ -39,7 +40,7 @@ async def load_epics(visitor: Visitor, given: Given) -> Json:
     """Load the epics, or with `view=all` the open tasks of all of them."""
     view = "all" if given.get("view") == "all" else "epics"
     epics = await visitor.ask("board_epics", cursor=given.get("epics"))
-    # The operator sees every user's list, and a user the own one.
+    # The operator sees every user's list; a user sees only their own.
     users: list[Json] = [] if visitor.rights == OPERATOR else [{"id": visitor.name, "removedAt": None}]
     tasks: Json = {"groups": {}}
     if view == "all":
@@ -65,7 +66,7 @@ async def load_epics(visitor: Visitor, given: Given) -> Json:
 
 
 def group_tasks(tasks: list[Json]) -> dict[str, list[Json]]:
-    """Return the tasks by state, the most urgent ones first."""
+    """Return the tasks by state, most urgent first."""
     ordered = sorted(tasks, key=lambda task: (task["priority"], task["number"]))
     groups = {state: [task for task in ordered if task["state"] == state] for state in GROUP_STATES}
     return {state: group for state, group in groups.items() if group}
@@ -95,7 +96,7 @@ async def load_board(visitor: Visitor, given: Given) -> Json:
         "seen": seen,
         "view": view,
         "graph": graph,
-        # A line needs two points, and before the second one there is nothing to learn from it.
+        # A line needs two points.
         "progress": progress["points"] if len(progress["points"]) > 1 else [],
         "open_epics": _list_open(epics["epics"]),
         "text": given.get("text", ""),
@@ -105,7 +106,7 @@ async def load_board(visitor: Visitor, given: Given) -> Json:
 
 
 async def _load_choices(visitor: Visitor, epics: list[Json]) -> Json:
-    """Load what the form for a new task offers."""
+    """Load the choices of the form for a new task."""
     return {"open_epics": _list_open(epics), "assignees": await list_active_agents(visitor)}
 
 
@@ -122,7 +123,8 @@ async def load_list(visitor: Visitor, given: Given) -> Json:
         name, move = LIST_STATES[state]
         cursor = given.get("cursor")
         page = await visitor.ask("show_list", toolset="personal", claim=owner, filter=name, limit=50, cursor=cursor)
-        # The template of boards shows it, so it has the fields of a column and its tasks as `board_show` returns them.
+        # The template for boards shows it, so it has the fields of a column, and its tasks look like those of
+        # `board_show`.
         unused = {
             "kind": "list", "assignee": None, "waitsFor": 0, "attempts": 0, "moves": [move], "canComplete": False,
             "canAssign": False, "commentCount": 0, "branchName": None, "prUrl": None, "heldSince": None, "state": state,
@@ -158,7 +160,7 @@ async def load_list(visitor: Visitor, given: Given) -> Json:
 
 
 def check_list_owner(visitor: Visitor, owner: str) -> str:
-    """Return the owner if the visitor may see that list; for everyone else there is no such list."""
+    """Return the owner if the visitor may see that list; for everyone else, the list does not exist."""
     if visitor.rights != OPERATOR and owner != visitor.name:
         raise NotFound("List not found", hint="A list is visible to its owner")
     return owner
@@ -182,7 +184,7 @@ async def load_task(visitor: Visitor, given: Given) -> Json:
 
 
 def merge_stream(task: Json) -> list[Json]:
-    """Return comments and what was done to the task as one list, the oldest first."""
+    """Merge comments and history of a task into one list, oldest first."""
     comments = [{"kind": "comment", "at": comment["createdAt"], **comment} for comment in task["comments"]]
     steps = [
         {"kind": "step", "at": entry["at"], "author": entry["agent"], "by": entry["by"], "text": text, **_link(entry)}
@@ -197,7 +199,7 @@ def _link(entry: Json) -> Json:
 
 
 def describe_step(entry: Json) -> str | None:
-    """Return what a logged call did to a task, as the end of a sentence that begins with its caller, or None."""
+    """Describe what a logged call did to a task, as the rest of a sentence after its caller, or return None."""
     tool = entry["tool"].rpartition("__")[2].removeprefix("task_")
     if entry["kind"] == "recovery":
         return f"returned it to the queue: {entry['summary']}"
@@ -224,7 +226,7 @@ def describe_step(entry: Json) -> str | None:
 
 
 def describe_edit(given: Json) -> str:
-    """Return what an edit changed."""
+    """Describe what an edit changed."""
     if isinstance(given.get("priority"), int) and len(given) == 2:
         return f"set the priority to {PRIORITIES[given['priority']]}"
     for name, words in (("addDependsOn", "made it wait for"), ("removeDependsOn", "no longer lets it wait for")):

@@ -1,4 +1,4 @@
-"""What the pages of the desk share: how a page is declared, and the values that several of them show."""
+"""Shared by the pages of the desk: how a page is declared, and values that several of them show."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class View:
     template: str
     load: Load
     topics: tuple[str, ...] = ()
-    # Minimum seconds between two renderings for live updates.
+    # Minimum seconds between renderings for live updates.
     interval: float = 1.0
     # True if two visitors with the same rights may see different data, so that live updates are not shared.
     personal: bool = False
@@ -36,12 +36,12 @@ async def list_active_agents(visitor: Visitor) -> list[str]:
 
 
 def parse_number(text: str) -> int | None:
-    """Return the number that the text is, or None; 18 digits fit into 64 bits."""
+    """Parse a text as a number, or return None; 18 digits fit into 64 bits."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def thing_path(kind: str | None, id: str) -> str | None:
-    """Return the path of the page of a thing, as `find` and the activity name it, or None if it has none."""
+    """Return the path of a thing's page, by its name in `find` and the activity, or None if it has none."""
     match kind:
         case "task":
             return f"/tasks/{id.removeprefix('task-')}"
@@ -66,5 +66,5 @@ def task_path(task: Json) -> str:
 
 
 def to_bars(minutes: list[Json]) -> list[tuple[str, int, int]]:
-    """Return calls per minute as `charts.draw_bars` takes them."""
+    """Convert calls per minute to the arguments of `charts.draw_bars`."""
     return [(minute["at"][11:16], minute["calls"], minute["failed"]) for minute in minutes]
