@@ -90,7 +90,7 @@ class Settings(BaseModel):
     )
     database_direct: str | None = Field(
         None,
-        description="The address of PostgreSQL itself when `database` is a pooler in transaction mode, such as PgBouncer.",
+        description="The address of PostgreSQL itself if `database` is a pooler in transaction mode, such as PgBouncer.",
     )
     workspace: str = Field(
         "default",
@@ -115,7 +115,7 @@ class Settings(BaseModel):
     )
     public_url: str | None = Field(
         None,
-        description="The URL by which clients reach this server through a proxy, for links, cookies and OAuth metadata.",
+        description="The URL at which clients reach this server through a proxy, for links, cookies and OAuth metadata.",
     )
     trusted_proxies: Names = Field(
         (), description="Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto headers count."
@@ -154,7 +154,7 @@ class Settings(BaseModel):
         description="Seconds without a call after which the tasks of an agent return to the queue.",
     )
     elicitation: bool = Field(
-        True, description="Show questions of agents to the people at their clients as well, where a client offers that."
+        True, description="Also show agents' questions to the people at their clients, if the client supports it."
     )
     secret_names: Names = Field(
         SECRET_NAMES, description="Names of files and folders that are never read; * matches any characters."
@@ -241,7 +241,7 @@ class Settings(BaseModel):
     launch_runs: bool = Field(True, description="Let the operator start and schedule runs from the pages.")
     run_toolsets: Names = Field(
         ("loop", "context", "factory"),
-        description="The toolsets that the agent of a run gets; of the factory, mail only.",
+        description="The toolsets for the agent of a run; from the factory, only mail.",
     )
     run_permissions: tuple[PermissionRule, ...] = Field(
         (), description="Rules for permission requests of agents; the first match decides."
@@ -251,7 +251,7 @@ class Settings(BaseModel):
     )
 
     def __init__(self, **given: Any) -> None:
-        # The project comes first: it says where the config file is, and where a relative data folder starts.
+        # The project comes first: it locates the config file and a relative data folder.
         environment = _read_environment()
         project = _parse_path(
             "project", given.get("project") or environment.get("project") or _find_project_root()
@@ -289,13 +289,13 @@ class Settings(BaseModel):
     )
     @classmethod
     def _split_list(cls, value: Any) -> Any:
-        # An environment variable is text. The config file has lists.
+        # Environment variables are text. The config file has lists.
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
     @field_validator("rate_limits", "roles", "run", "run_permissions", "hooks", mode="before")
     @classmethod
     def _parse_json(cls, value: Any) -> Any:
-        # An environment variable is text. The config file has tables.
+        # Environment variables are text. The config file has tables.
         return json.loads(value) if isinstance(value, str) else value
 
     @field_validator("rate_limits")
@@ -420,7 +420,7 @@ def _read_environment() -> dict[str, str]:
     found = {name.removeprefix(prefix).lower(): value for name, value in os.environ.items() if name.startswith(prefix)}
     found.pop(OPERATOR_TOKEN_VARIABLE.removeprefix(prefix).lower(), None)
     for name in sorted(found.keys() - Settings.model_fields.keys() - _WARNED):
-        # A misspelt name would otherwise leave the default in force silently. It is not an error: Kubernetes
+        # A misspelled name would otherwise leave the default in force silently. It is not an error: Kubernetes
         # sets SHOPFLOOR_SERVICE_HOST and others for a service of this name, and clients keep tokens in variables.
         _WARNED.add(name)
         near = get_close_matches(name, Settings.model_fields, n=1, cutoff=0.75)
@@ -430,7 +430,7 @@ def _read_environment() -> dict[str, str]:
 
 
 def _find_project_root() -> Path:
-    """Return the nearest folder with a data folder or a config file, in this worktree or the main one, or else the current folder."""
+    """Return the nearest folder with a data folder or a config file, in this worktree or the main one, or the current one."""
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / DATA_FOLDER).is_dir() or (folder / CONFIG_FILE).is_file():
@@ -443,9 +443,9 @@ def _find_project_root() -> Path:
 
 
 def _find_main_project(folder: Path) -> Path | None:
-    """Return the folder with a data folder, in the main worktree, that is or contains the counterpart of `folder`.
+    """Return the project in the main worktree whose folder is or contains the counterpart of `folder`.
 
-    None outside a linked worktree, or if this user owns no such folder.
+    A project has a data folder. None outside a linked worktree, or if this user owns no such folder.
     """
     folder = folder.resolve()
     top = next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
