@@ -132,7 +132,7 @@ def test_only_sqlite_can_be_compacted(run):
     code, _, err = run("compact", "--database", "postgresql://user@127.0.0.1:1/x")
     assert (code, err) == (
         1,
-        "shopfloor: Only a database file of SQLite can be compacted; PostgreSQL does it itself.\n",
+        "shopfloor: Only a SQLite database file can be compacted; PostgreSQL does it itself.\n",
     )
 
 

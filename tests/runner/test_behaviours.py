@@ -99,7 +99,7 @@ def test_an_agent_that_dies_is_restarted_until_it_keeps_failing(project: Project
     ran = project.run("dies")
     assert ran.code == 5
     assert ran.reason.startswith(
-        "the same failure came 4 times: the agent ended with exit code 3 during session/prompt"
+        "the same failure occurred 4 times: the agent ended with exit code 3 during session/prompt"
     )
     assert "shopfloor run --resume run" in ran.reason
     assert [each.outcome for each in project.list_iterations()] == ["failed"] * 4
@@ -117,7 +117,7 @@ def test_an_agent_that_cannot_start_uses_up_no_iteration(project: Project):
 def test_a_run_without_an_acceptance_command_starts_with_a_warning(project: Project):
     ran = project.run("dies_at_start", verify=None)
     assert [event["text"] for event in ran.events if event["event"] == "warning"] == [
-        "no acceptance command: the agent alone decides that it is done; add --verify 'make test'"
+        "no acceptance command: only the agent decides that it is done; add --verify 'make test'"
     ]
 
 

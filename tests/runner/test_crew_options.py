@@ -305,7 +305,7 @@ def test_a_killed_server_does_not_disturb_a_crew(project: CrewProject):
         (("--name", "a b"), "'a b' cannot be the name of a crew"),
         (("--name", "x" * 41), f"'{'x' * 41}' cannot be the name of a crew"),
         (("--epic", "epic-1"), "Name a specification or an epic, not both"),
-        (("--crew", "none.toml"), "File of the crew not found: none.toml"),
+        (("--crew", "none.toml"), "Crew file not found: none.toml"),
         (("--spec", "empty.md"), "The specification empty.md is empty"),
     ],
 )
@@ -326,7 +326,7 @@ def test_an_agent_reaches_its_worktree_alone_which_has_no_uncommitted_changes(pr
     ended = project.run_crew("leaves_its_worktree", "--epic", epic, workers=1)
     assert ended.code == 0, ended.out
     [warning] = list_events(ended, "warning")
-    assert warning["text"].startswith("uncommitted changes of 1 file are not part of the work, which begins at ")
+    assert warning["text"].startswith("uncommitted changes to 1 file are not part of the work, which begins at ")
     [files] = project.read_journal("files")
     assert (files["write inside"], files["write outside"]) == (True, False)
     assert (project.show_file("mine.txt"), (project.root / "mine.txt").exists()) == ("mine\n", False)

@@ -52,7 +52,7 @@ def test_words_of_a_reviewer_are_no_verdict_and_a_person_decides(project: Projec
 def test_after_too_many_rejections_a_person_decides_in_words(project: Project):
     run = project.start("good", *reviewer("rejects"), "--review-rounds", "1")
     request = run.wait_for_event("asked")
-    assert "rejected it 1 times, at last:\nstill wrong" in request["question"]
+    assert "rejected it 1 times, most recently:\nstill wrong" in request["question"]
     answer = ("inbox", "answer", f"request-{request['number']}", "Use a full stop")
     assert project.run_command(*answer).returncode == 0
     assert run.wait_for_event("asked")["number"] > request["number"]
@@ -70,7 +70,7 @@ def test_a_rejection_survives_a_kill_and_is_neither_repeated_nor_forgotten(proje
     wait_until(lambda: not project.list_live_processes())
     before = len(project.read_journal("session/prompt"))
     resumed = project.resume()
-    assert "rejected it 2 times, at last:\nstill wrong" in resumed.wait_for_event("asked")["question"]
+    assert "rejected it 2 times, most recently:\nstill wrong" in resumed.wait_for_event("asked")["question"]
     assert project.run_command("stop", "run").returncode == 0
     assert resumed.finish()[0] == 6
     prompts = [facts["text"] for facts in project.read_journal("session/prompt")][before:]
@@ -126,7 +126,7 @@ def test_work_begins_once_a_person_has_approved_the_plan(project: Project):
 def test_a_plan_that_no_person_approves_ends_the_run(project: Project):
     ran = project.run("good", "--approve-plan", "--question-time", "0.5s")
     assert ran.code == 9
-    assert ran.reason.startswith("a decision on request-1 did not come within 0.5 s")
+    assert ran.reason.startswith("a decision on request-1 did not arrive within 0.5 s")
     [waiting] = ran.list_events("waiting")
     assert waiting["why"] == "a decision on request-1"
     assert datetime.fromisoformat(waiting["until"]) <= datetime.now(UTC)

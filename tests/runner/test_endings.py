@@ -49,7 +49,7 @@ def test_a_run_waits_for_the_person_it_asked_without_using_its_time(project: Pro
 def test_an_unanswered_question_has_its_own_ending(project: Project):
     ran = project.run("blocks_all_and_asks", "--question-time", "0.3s", verify=PASSES)
     assert (ran.code, ran.list_events("run_ended")[0]["state"]) == (9, "unanswered")
-    assert ran.reason.startswith("an answer to request-1 did not come within 0.3 s")
+    assert ran.reason.startswith("an answer to request-1 did not arrive within 0.3 s")
     assert len(project.list_iterations()) == 2
 
 

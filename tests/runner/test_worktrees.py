@@ -121,9 +121,9 @@ def test_what_a_project_lacks_for_a_crew_is_named(tmp_path: Path, monkeypatch: p
     def git(*words: str) -> None:
         subprocess.run(["git", *words], cwd=project, check=True, capture_output=True)
 
-    assert "is in none" in find_fault()
+    assert "is not in one" in find_fault()
     git("init", "--quiet")
-    assert find_fault() == "A crew needs a commit to begin at, and the repository has none"
+    assert find_fault() == "A crew needs a commit to start from, and the repository has none"
     me = ("-c", "user.name=Test", "-c", "user.email=test@example.invalid", "-c", "user.useConfigOnly=true")
     git(*me, "commit", "--allow-empty", "--message=Begin")
     git("config", "user.useConfigOnly", "true")

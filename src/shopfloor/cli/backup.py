@@ -116,7 +116,7 @@ def compact(settings: Settings, as_json: AsJson = False) -> None:
     """
     path = parse_sqlite_url(settings.database_url) if settings.database_url.startswith("sqlite") else None
     if path is None or not path.exists():
-        raise InvalidInput("Only a database file of SQLite can be compacted; PostgreSQL does it itself.")
+        raise InvalidInput("Only a SQLite database file can be compacted; PostgreSQL does it itself.")
     with lock_data_folder(settings):
         before, after = compact_file(path)
     done = f"The database has {format_bytes(after)}, {format_bytes(before - after)} less"

@@ -350,7 +350,7 @@ def _format_crew(crew: dict[str, Any]) -> str:
     if crew["phase"] == "approval" and crew["driven"]:
         head.append(f"the plan waits for a person: shopfloor crew approve {crew['crew']} [--reject]")
     if crew["status"] == "waiting":
-        head += [f"an answer is missing: shopfloor inbox read {mail}" for mail in crew["questions"]]
+        head += [f"waiting for an answer: shopfloor inbox read {mail}" for mail in crew["questions"]]
     if crew["reason"]:
         head.append(crew["reason"])
     head += [f"{worker['agentId']} waits {worker['waiting']}" for worker in crew["workers"] if worker["waiting"]]

@@ -26,7 +26,7 @@ MAX_PROBLEMS_SHOWN = 20
 
 T = TypeVar("T")
 
-app = create_app("Take over the tasks of another tracker. What was imported before is not imported again.")
+app = create_app("Import the tasks of another tracker. Items that were imported before are skipped.")
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be imported.")]
 

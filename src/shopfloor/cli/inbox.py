@@ -53,7 +53,7 @@ def list_inbox(
             ]
             rows += [_format_mail_row(mail) for mail in seen["mails"]]
             empty = "No mail yet." if everything else "Nothing is waiting for you."
-            more = "\nand more, older ones" if "nextCursor" in seen else ""
+            more = "\nand older ones" if "nextCursor" in seen else ""
             more += _format_answer_commands(seen)
             print_result(
                 seen,

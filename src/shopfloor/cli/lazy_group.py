@@ -59,7 +59,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "admin": ("admin:app", "Rotate the operator's token and the signing key."),
     },
     "Data": {
-        "import": ("imports:app", "Take over the tasks of another tracker, or a whole store."),
+        "import": ("imports:app", "Import the tasks of another tracker, or a whole store."),
         "export": ("exports:app", "Write epics and tasks, or the whole store, as a file."),
         "backup": ("backup:app", "Back up the store while it is in use."),
         "restore": ("backup:app", "Restore a backup to a new place."),

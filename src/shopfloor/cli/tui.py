@@ -72,7 +72,7 @@ class KeyList(ModalScreen[None]):
         text = Text()
         for key, _, meaning in KEYS:
             text.append(f"{key:<5}", "bold").append(f"{meaning}\n")
-        text.append("Any of Esc, Enter, ? closes this list.", "dim")
+        text.append("Press Esc, Enter or ? to close this list.", "dim")
         yield Static(text)
 
 

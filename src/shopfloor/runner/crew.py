@@ -644,7 +644,7 @@ class CrewDriver:
             if ending.code != 0 and not self._is_ending():
                 self._undecided.add((merge.task, merge.commit))
                 subject = f"task-{task.number} waits for a review: {task.title}"
-                hint = f"Approve it: shopfloor task complete task-{task.number}"
+                hint = f"Approve it: shopfloor task done task-{task.number}"
                 await self._store.alert(subject, f"The reviewer did not decide: {ending.reason}\n{hint}")
             await self._refresh()
 

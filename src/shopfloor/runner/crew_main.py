@@ -52,7 +52,7 @@ def start(
         text = "" if spec is None else spec.read_text("utf-8")
     except FileNotFoundError:
         raise BadSettings(
-            f"Specification not found: {spec}", hint="It is a text of yours that says what to do, such as SPEC.md"
+            f"Specification not found: {spec}", hint="Write what to do in a file, such as SPEC.md"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadSettings(f"Cannot read the specification {spec}: {error}") from None
@@ -60,9 +60,7 @@ def start(
         raise BadSettings(f"The specification {spec} is empty", hint="Write what to do into it")
     _check_options(settings, options, needs_planner=epic is None)
     if options.workers == 0:
-        raise BadSettings(
-            "A crew needs a worker", hint="Start with --workers 2, or set `count` in the file of the crew"
-        )
+        raise BadSettings("A crew needs a worker", hint="Start with --workers 2, or set `count` in the crew file")
     asyncio.run(worktrees.find_repository(settings.project))
     base = asyncio.run(worktrees.get_head(settings.project))
     with contextlib.closing(Shopfloor(settings, kind="cli")) as shopfloor:
@@ -116,7 +114,7 @@ def merge(settings: Settings, name: str) -> str:
 def describe_merge(merged: dict[str, Any]) -> str:
     """Describe the outcome of `crew_merge_branch` in a sentence."""
     if merged["commit"] is None:
-        return f"Nothing to merge: the project has all of {merged['branch']}"
+        return f"Nothing to merge: the project already contains {merged['branch']}"
     return f"Merged {merged['branch']} as {merged['commit'][:12]}"
 
 
@@ -192,7 +190,7 @@ async def _drive_crew(
         view.show("crew_started", crew=crew.name, **facts)
         if crew.fence == 1 and (files := await worktrees.count_uncommitted_files(settings.project)):
             changed = "1 file" if files == 1 else f"{files} files"
-            text = f"uncommitted changes of {changed} are not part of the work, which begins at {crew.base[:12]}"
+            text = f"uncommitted changes to {changed} are not part of the work, which begins at {crew.base[:12]}"
             view.show("warning", crew=crew.name, text=text)
         driver = CrewDriver(settings, options, store, trees, status, view)
         sandbox = build_sandbox(settings, options, trees.folder, options.agents)

@@ -180,7 +180,7 @@ def _read_file(file: Path | None) -> dict[str, Any]:
         known = tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         hint = f"Write one: shopfloor template export crew {file}"
-        raise BadSettings(f"File of the crew not found: {file}", hint=hint) from None
+        raise BadSettings(f"Crew file not found: {file}", hint=hint) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadSettings(f"Cannot read {file}: {error}") from None
     unknown = sorted(set(known) - {"crew", *_ROLES})

@@ -31,7 +31,7 @@ async def ask_decision(context: RunContext, kind: str, question: str) -> bool:
         answer = await context.store.wait_for_answer(number, seconds)
     await context.store.set_waiting(None)
     if answer is None:
-        reason = context.resume_hint(f"a decision on request-{number} did not come within {seconds:g} s")
+        reason = context.resume_hint(f"a decision on request-{number} did not arrive within {seconds:g} s")
         context.set_ending(Ending(RunState.UNANSWERED, NOT_ANSWERED, reason))
     return answer == APPROVE
 
@@ -128,8 +128,8 @@ async def _handle_rejection(context: RunContext, comment: str, failure: str | No
     rejections = len(await context.store.list_rejections())
     if failure is None and rejections < context.options.review_rounds:
         return f"A reviewer read the work and requests changes:\n{comment}"
-    why = failure or f"the reviewer has rejected it {rejections} times, at last:\n{comment}"
+    why = failure or f"the reviewer has rejected it {rejections} times, most recently:\n{comment}"
     question = f"Is the work of {context.name} done? Answer approve, or say what to change. It is verified, but {why}"
     if await ask_decision(context, "review", question[:20_000]):
         return None
-    return f"A person decides that the work is not done. The reviewer said:\n{comment or failure}"
+    return f"A person decided that the work is not done. The reviewer said:\n{comment or failure}"

@@ -180,7 +180,7 @@ def _format_verified(facts: dict[str, Any]) -> Line:
 
 
 def _format_verified_before(facts: dict[str, Any]) -> Line:
-    how = "pass already: they prove little about this work" if facts["passed"] else "fail, as expected"
+    how = "already pass: they prove little about this work" if facts["passed"] else "fail, as expected"
     return Line("·", f"before the first iteration, the acceptance commands {how}", "dim")
 
 
@@ -206,7 +206,7 @@ _EVENT_LINES: dict[str, Callable[[dict[str, Any]], Line]] = {
     "agent_ready": lambda facts: Line("·", " ".join(filter(None, ["agent ready", facts.get("agent")])), "dim"),
     "iteration_started": _format_iteration_started,
     "verified": _format_verified,
-    "already_verified": lambda _: Line("✓", "verified in this iteration already, with the same files", "green"),
+    "already_verified": lambda _: Line("✓", "already verified in this iteration, with the same files", "green"),
     "verified_before": _format_verified_before,
     "not_verified": lambda facts: Line("✗", f"not done yet: {facts['verdict']}", "red"),
     "waiting": lambda facts: Line("⏸", f"waiting until {format_until(facts['until'])}: {facts['why']}", "yellow"),

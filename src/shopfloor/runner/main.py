@@ -56,7 +56,7 @@ def run(
         text = None if spec is None else spec.read_text("utf-8")
     except FileNotFoundError:
         raise BadSettings(
-            f"Specification not found: {spec}", hint="It is a text of yours that says what to do, such as SPEC.md"
+            f"Specification not found: {spec}", hint="Write what to do in a file, such as SPEC.md"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadSettings(f"Cannot read the specification {spec}: {error}") from None
@@ -131,7 +131,7 @@ def _check_options(settings: Settings, options: RunOptions) -> RunOptions:
         raise BadSettings(f"Agent program '{program}' not found", hint=describe_installation(program))
     _load_template(settings, options)
     if options.sandbox and options.commit and options.worktree == "never":
-        hint = "Leave --worktree never out: the run then works in a worktree and commits there"
+        hint = "Omit --worktree never: the run then works in a worktree and commits there"
         raise BadSettings("--commit in a sandbox needs a worktree", hint=hint)
     build_sandbox(settings, options, settings.project, ())
     return options

@@ -176,7 +176,7 @@ async def _run_reviewer(
         text = PROMPT.format(
             specification=clip_text(request.specification, MAX_SPECIFICATION_CHARACTERS),
             verification=request.verification,
-            diff=clip_text(request.diff, MAX_DIFF_CHARACTERS) or "(no difference is known: read the project)",
+            diff=clip_text(request.diff, MAX_DIFF_CHARACTERS) or "(no diff is available: read the project)",
         )
         await host.recorder.begin_session(session, iteration, text, title="Prompt of the review")
         async with host.recorder.flushing(_do_nothing), asyncio.timeout(reviewer.seconds):

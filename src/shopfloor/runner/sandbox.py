@@ -204,7 +204,7 @@ def build_sandbox(
     if not options.sandbox:
         return None
     if sys.platform != "linux":
-        hint = "Leave --sandbox out, or run the agent in a container or a virtual machine"
+        hint = "Omit --sandbox, or run the agent in a container or a virtual machine"
         raise BadSettings("--sandbox needs bubblewrap, which exists for Linux only", hint=hint)
     program = shutil.which(_PROGRAM)
     if program is None:

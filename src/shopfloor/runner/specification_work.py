@@ -32,7 +32,7 @@ class SpecificationWork:
         if not context.options.verify:
             context.view.show(
                 "warning",
-                text="no acceptance command: the agent alone decides that it is done; add --verify 'make test'",
+                text="no acceptance command: only the agent decides that it is done; add --verify 'make test'",
             )
         if (await context.store.load_snapshot()).last_iteration is not None:
             return
@@ -146,7 +146,7 @@ def _check_progress(context: RunContext, snapshot: RunSnapshot) -> Ending | None
     # A resume is another try: it gets at least one more iteration.
     if context.has_begun and progress.failed >= limit and progress.failed_despite_change:
         assert last is not None
-        reason = context.resume_hint(f"the same failure came {progress.failed} times: {last.failure}")
+        reason = context.resume_hint(f"the same failure occurred {progress.failed} times: {last.failure}")
         if last.outcome == "failed":
             return Ending(RunState.FAILED, AGENT_FAILED, reason)
         if last.outcome == "ended":

@@ -169,7 +169,7 @@ async def wait_for_others(context: RunContext) -> State:
             answered = True
     await context.store.set_waiting(None)
     if not answered:
-        reason = context.resume_hint(f"{wait.reason} did not come within {wait.seconds:g} s")
+        reason = context.resume_hint(f"{wait.reason} did not arrive within {wait.seconds:g} s")
         context.set_ending(Ending(RunState.UNANSWERED, NOT_ANSWERED, reason))
     return State.DECIDE
 

@@ -84,7 +84,7 @@ class _CrewWork:
         # Another attempt has at least one turn, even on a task that failed without progress before.
         if context.has_begun and progress.failed >= limit and progress.failed_despite_change:
             assert last is not None
-            reason = f"the same failure came {progress.failed} times: {last.failure}"
+            reason = f"the same failure occurred {progress.failed} times: {last.failure}"
             return Ending(RunState.STOPPED, NO_PROGRESS, reason)
         if context.has_begun and progress.stalled >= limit and progress.stalled_despite_change:
             reason = f"nothing has changed in {progress.stalled} turns"

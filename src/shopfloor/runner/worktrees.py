@@ -259,13 +259,13 @@ async def find_repository(project: Path) -> tuple[Path, str]:
         prefix = (await _git(project, "rev-parse", "--show-prefix")).strip()
     except GitFailed:
         raise BadSettings(
-            f"A crew needs a git repository, and {project} is in none", hint="Run `git init`, and commit your files"
+            f"A crew needs a git repository, and {project} is not in one", hint="Run `git init`, and commit your files"
         ) from None
     try:
         await _git(project, "rev-parse", "--verify", "--quiet", "HEAD")
     except GitFailed:
         raise BadSettings(
-            "A crew needs a commit to begin at, and the repository has none", hint="Commit your files first"
+            "A crew needs a commit to start from, and the repository has none", hint="Commit your files first"
         ) from None
     try:
         await _git(project, "var", "GIT_COMMITTER_IDENT")

@@ -14,9 +14,9 @@ ANSWERS = {
     "allow": ("Allow once", "This time only."),
     "always": (
         "Allow for this run",
-        "The same again in this run, or in its crew, is allowed without asking; other runs still ask.",
+        "The same request is allowed without asking in this run and its crew; other runs still ask.",
     ),
-    "deny": ("Deny", "The agent gets a no and continues without it."),
+    "deny": ("Deny", "The request is denied, and the agent continues without it."),
 }
 # The states of a task in which a question may be about its changes.
 WORKED_ON_STATES = ("IN_PROGRESS", "REVIEW", "BLOCKED")
