@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -483,6 +484,16 @@ def list_commands() -> list[tuple[str, Any]]:
                 yield from walk(command.get_command(context, name), f"{path} {name}".strip())
 
     return list(walk(typer.main.get_command(cli.app), ""))
+
+
+def test_texts_name_only_commands_that_exist():
+    known = {path for path, _ in list_commands()}
+    groups = {path.split()[0] for path in known if " " in path} - {"inbox", "runs"}
+    texts = (file.read_text("utf-8") for file in Path(cli.__file__).parents[1].rglob("*.py"))
+    named = {match for text in texts for match in re.findall(r"(?<!from )shopfloor ([a-z]+) ([a-z]+)", text)}
+    checked = {f"{group} {name}" for group, name in named if group in groups}
+    assert "task done" in checked
+    assert checked <= known
 
 
 def test_examples_in_help_are_valid_command_lines() -> None:
