@@ -13,7 +13,6 @@ from shopfloor.domain.pagination import fetch_size, parse_number_cursor, to_page
 from shopfloor.domain.runs import Request
 from shopfloor.domain.times import HOUR, format_iso, format_iso_or_none
 from shopfloor.errors import InvalidInput
-from shopfloor.repositories.mail import InboxFilter
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.toolkit import Cursor, Json, Limit
 from shopfloor.toolsets.desk.boards import format_task
@@ -51,8 +50,12 @@ def list_inbox(
 
     With `includeDone`, the first page also has the latest requests that were answered.
     """
-    box: InboxFilter = "unread" if unread else "all" if include_done else "waiting"
-    receipts = mail.list_mail(uow, box, fetch_size(limit), parse_number_cursor("mails", cursor))
+    receipts = mail.list_mail(
+        uow,
+        "unread" if unread else "all" if include_done else "waiting",
+        fetch_size(limit),
+        parse_number_cursor("mails", cursor),
+    )
     muted = uow.mail.list_muted(uow.now)
     questions = uow.mail.find_questions([receipt.mail.id for receipt in receipts])
     response = to_page(
