@@ -54,6 +54,21 @@ def test_long_lines_are_cut_to_the_terminal_but_not_what_a_person_copies():
     assert left.endswith("x" * 100)
 
 
+def test_a_reason_is_wrapped_and_the_command_that_continues_is_on_a_line_of_its_own():
+    why = "the budget of 3 iterations is exhausted by a task. Continue: shopfloor crew resume night --task-iterations 6"
+    assert show("task_returned", crew="night", worker="w", task="task-4", state="FAILED", why=why) == [
+        "w: task-4 has failed: the budget of 3 iterations is",
+        "exhausted by a task",
+        "Continue: shopfloor crew resume night --task-iterations 6",
+    ]
+
+
+def test_a_task_without_changes_is_not_called_merged():
+    facts = {"crew": "night", "task": "task-4", "commit": "abc"}
+    assert show("task_merged", **facts, changed=True) == ["night: task-4 is merged as abc"]
+    assert show("task_merged", **facts, changed=False) == ["night: task-4 is completed without changes"]
+
+
 def test_output_follows_its_line_and_is_limited():
     why = "\n".join(["`make` failed", *(f"line {number}" for number in range(20))])
     lines = show("merge_returned", crew="night", task="task-4", why=why)

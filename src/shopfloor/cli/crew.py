@@ -352,7 +352,10 @@ def _format_crew(crew: dict[str, Any]) -> str:
     if crew["status"] == "waiting":
         head += [f"waiting for an answer: shopfloor inbox read {mail}" for mail in crew["questions"]]
     if crew["reason"]:
-        head.append(crew["reason"])
+        reason, _, how = crew["reason"].partition(". Continue: ")
+        head += [reason, *([f"Continue: {how}"] if how else [])]
+    elif crew["status"] == "interrupted":
+        head.append(f"No process drives it. Continue: shopfloor crew resume {crew['crew']}")
     head += [f"{worker['agentId']} waits {worker['waiting']}" for worker in crew["workers"] if worker["waiting"]]
     workers = [
         {

@@ -220,7 +220,8 @@ def _describe_no_calls(everything: bool) -> str:
 
 
 def _format_status(seen: dict[str, Any]) -> str:
-    counts = ", ".join(f"{count} {state}" for state, count in seen["counts"].items() if count) or "no agents yet"
+    none = "no active agents" if seen["crews"] else "no agents yet"
+    counts = ", ".join(f"{count} {state}" for state, count in seen["counts"].items() if count) or none
     calls = format_count(seen["recentCalls"]["calls"], "call")
     waiting = f"{seen['waiting']} waiting for you"
     lines = [f"{paint(waiting, 'bold') if seen['waiting'] else waiting} · {counts} · {calls} in 5 min"]
@@ -234,8 +235,9 @@ def _format_status(seen: dict[str, Any]) -> str:
         }
         for each in seen["agents"]
     ]
-    empty = "Connect an agent: shopfloor connect claude (or codex, opencode, gemini …)"
-    lines += ["", format_table(agents, empty, optional=("works on", "seen", "last call"))]
+    if agents or not seen["crews"]:
+        empty = "Connect an agent: shopfloor connect claude (or codex, opencode, gemini …)"
+        lines += ["", format_table(agents, empty, optional=("works on", "seen", "last call"))]
     if seen["runs"]:
         rows = [
             {

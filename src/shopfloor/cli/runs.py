@@ -65,9 +65,10 @@ def list_runs(
         }
         for row, run in zip(rows, latest, strict=True)
     ]
-    text = format_table(
-        shown, "No runs yet. Start one: shopfloor run --spec SPEC.md --agent 'opencode acp'", optional=optional
-    )
+    empty = "No runs yet. Start one: shopfloor run --spec SPEC.md --agent 'opencode acp'"
+    if not everything:
+        empty += "\nInclude those of crews: shopfloor runs --all"
+    text = format_table(shown, empty, optional=optional)
     if questions:
         table = format_table(questions, "", optional=("run",))
         text += f"\n\n{table}\n\nRead all of a question: shopfloor inbox read request-QUESTION"

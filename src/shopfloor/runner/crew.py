@@ -324,13 +324,17 @@ class CrewDriver:
         failed = [f"task-{task.number}" for task in board.tasks if task.state is TaskState.FAILED]
         done = sum(task.state is TaskState.COMPLETED for task in board.tasks)
         if failed:
-            hint = f"Continue: shopfloor crew resume {self.name} --retry-failed"
-            reason = f"{done} of {len(board.tasks)} tasks are merged; failed: {', '.join(failed)}. {hint}"
+            # A task with an exhausted budget fails again at once, unless the command raises the budget.
+            reasons = [run.reason or "" for run in board.runs if f"task-{run.task}" in failed]
+            commands = [how for reason in reasons if (how := reason.partition(". Continue: ")[2])]
+            hint = next(iter(commands), f"shopfloor crew resume {self.name} --retry-failed")
+            reason = f"{done} of {len(board.tasks)} tasks are merged; failed: {', '.join(failed)}. Continue: {hint}"
             return Ending(RunState.FAILED, NO_PROGRESS, reason)
-        tasks = "1 task is" if done == 1 else f"{done} tasks are"
-        if self._options.verify:
-            return Ending(RunState.COMPLETED, 0, f"{tasks} verified and merged into {board.crew.branch}")
-        reason = f"{tasks} merged into {board.crew.branch}; no --verify command was set"
+        reason = f"{'1 task is' if done == 1 else f'{done} tasks are'} verified and merged into {board.crew.branch}"
+        if not self._options.verify:
+            reason = f"{reason.replace('verified and ', '')}; no --verify command was set"
+        if unchanged := crew_report.list_unchanged(board):
+            reason = f"{reason}; without changes: {', '.join(f'task-{number}' for number in unchanged)}"
         return Ending(RunState.COMPLETED, 0, reason)
 
     # Budgets and leases
@@ -704,17 +708,17 @@ class CrewDriver:
                 return f"after the merge with the work of others, {verification.explain_failure(failing)}"
         # Stored before the branch moves: after a kill between the two, the next driver finishes the merge.
         await self._store.record_verified(task.number, commit)
-        await self._finish_merge(task.number, commit)
+        await self._finish_merge(task.number, commit, changed=is_new)
         return None
 
-    async def _finish_merge(self, task: int, commit: str) -> None:
+    async def _finish_merge(self, task: int, commit: str, *, changed: bool = True) -> None:
         """Move the crew's branch to a verified commit, unless it already contains it, and complete the task."""
         # The branch has moved since verification, so the work must be verified on the new tip.
         if not await self._worktrees.advance(commit):
             await self._store.requeue_merge(task)
         else:
             await self._store.record_merged(task, commit)
-            self._view.show("task_merged", crew=self.name, task=f"task-{task}", commit=commit[:12])
+            self._view.show("task_merged", crew=self.name, task=f"task-{task}", commit=commit[:12], changed=changed)
             removal = asyncio.create_task(self._remove_task_worktree(task))
             self._removals.add(removal)
             await asyncio.shield(removal)

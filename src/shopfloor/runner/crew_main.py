@@ -112,10 +112,11 @@ def merge(settings: Settings, name: str) -> str:
 
 
 def describe_merge(merged: dict[str, Any]) -> str:
-    """Describe the outcome of `crew_merge_branch` in a sentence."""
-    if merged["commit"] is None:
-        return f"Nothing to merge: the project already contains {merged['branch']}"
-    return f"Merged {merged['branch']} as {merged['commit'][:12]}"
+    """Describe the outcome of `crew_merge_branch`."""
+    done = f"Nothing to merge: the project already contains {merged['branch']}"
+    if merged["commit"] is not None:
+        done = f"Merged {merged['branch']} as {merged['commit'][:12]}"
+    return done + (f"\nWithout unfinished tasks: {', '.join(merged['unfinished'])}" if merged["unfinished"] else "")
 
 
 def read_options(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shopfloor.domain.crews import AskedQuestion
+from shopfloor.domain.crews import AskedQuestion, MergeState
 from shopfloor.domain.tasks import State
 from shopfloor.domain.times import SECOND
 from shopfloor.runner.crew_store import Board
@@ -18,6 +18,7 @@ def write_report(board: Board, questions: Sequence[AskedQuestion], reason: str, 
     crew, runs = board.crew, {run.task: run for run in board.runs if ".task-" in run.name}
     tokens, cost = sum(run.tokens for run in board.runs), sum(run.cost for run in board.runs)
     merged = {merge.task: merge.merged_commit for merge in board.merges if merge.state == "merged"}
+    unchanged = list_unchanged(board)
     # The command that continues the crew ends its line, to be easy to copy.
     reason, _, how = reason.partition(". Continue: ")
     lines = [
@@ -33,6 +34,7 @@ def write_report(board: Board, questions: Sequence[AskedQuestion], reason: str, 
         run = runs.get(task.number)
         took = "" if run is None else f", {run.spent // SECOND} s, {run.tokens} tokens"
         how = f", merged as {(merged[task.number] or '')[:12]}" if task.number in merged else ""
+        how = ", without changes" if task.number in unchanged else how
         state = task.state.lower().replace("_", " ")
         lines.append(f"- task-{task.number} {task.title}: {state}, {task.assignee or 'no agent'}{took}{how}")
         if task.state in (State.FAILED, State.BLOCKED) and run is not None and run.reason:
@@ -42,6 +44,18 @@ def write_report(board: Board, questions: Sequence[AskedQuestion], reason: str, 
     if left:
         lines += ["", "Uncommitted work was left in place:", *(f"- {line}" for line in left)]
     return "\n".join(lines)
+
+
+def list_unchanged(board: Board) -> list[int]:
+    """Return the tasks that were merged without a commit of their own: their agent changed nothing."""
+    known, unchanged = {board.crew.base}, []
+    for merge in sorted(board.merges, key=lambda merge: merge.updated_at):
+        if merge.state is not MergeState.MERGED or merge.merged_commit is None:
+            continue
+        if merge.merged_commit in known:
+            unchanged.append(merge.task)
+        known.add(merge.merged_commit)
+    return sorted(unchanged)
 
 
 def _describe_requests(board: Board) -> list[str]:

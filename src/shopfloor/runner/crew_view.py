@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TextIO
@@ -13,6 +14,8 @@ from shopfloor.runner.view import format_until
 
 _MAX_FURTHER_LINES = 8
 """Lines of output that follow the line of an event."""
+
+_INDENT = " " * len("12:34:56 ")
 
 Facts = dict[str, Any]
 
@@ -32,12 +35,16 @@ class CrewView:
         width = max(shutil.get_terminal_size().columns, 40)
         first, *rest = text.splitlines() or [""]
         head = f"{at} {subject}: {first}"
-        shown = [head if event in _WHOLE or len(head) <= width else f"{head[: width - 1]}…"]
+        shown = [head if event in _COPIED or len(head) <= width else f"{head[: width - 1]}…"]
+        if event in _WRAPPED:
+            shown = textwrap.wrap(
+                head, width, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False
+            )
         # A person needs the whole question to decide, and the command that answers it is at its end.
         count = len(rest) if event == "permission_asked" else _MAX_FURTHER_LINES
-        shown += [f"         {line}" for line in rest[:count]]
+        shown += [_INDENT + line for line in rest[:count]]
         if len(rest) > count:
-            shown.append(f"         … {len(rest) - count} more lines")
+            shown.append(f"{_INDENT}… {len(rest) - count} more lines")
         for line in shown:
             # Text from agents must not control the terminal.
             self._stream.write("".join(char if char.isprintable() else " " for char in line) + "\n")
@@ -67,7 +74,13 @@ def _format_verified(facts: Facts) -> str:
 
 def _format_return(facts: Facts) -> str:
     how = "has failed" if facts["state"] == "FAILED" else "is back in the queue"
-    return f"{facts['task']} {how}: {facts['why']}"
+    reason, _, command = str(facts["why"]).partition(". Continue: ")
+    return f"{facts['task']} {how}: {reason}" + (f"\nContinue: {command}" if command else "")
+
+
+def _format_merge(facts: Facts) -> str:
+    how = f"is merged as {facts['commit']}" if facts["changed"] else "is completed without changes"
+    return f"{facts['task']} {how}"
 
 
 def _format_end(facts: Facts) -> str:
@@ -91,7 +104,7 @@ _LINES: dict[str, Callable[[Facts], str]] = {
     "task_handed_over": lambda facts: f"{facts['task']} is ready to be merged",
     "task_left": lambda facts: f"{facts['task']} is left in {facts['folder']}",
     "task_lost": lambda facts: f"stops its work: {facts['why']}",
-    "task_merged": lambda facts: f"{facts['task']} is merged as {facts['commit']}",
+    "task_merged": _format_merge,
     "task_returned": _format_return,
     "task_started": lambda facts: f"begins {facts['task']} {facts['title']}",
     "trouble": lambda facts: f"failed and is tried again: {facts['why']}",
@@ -103,7 +116,7 @@ _LINES: dict[str, Callable[[Facts], str]] = {
     "worker_paused": lambda facts: f"pauses for {facts['seconds']} s after three crashes",
 }
 """The text of each event that is shown."""
-_WHOLE = frozenset(
-    {"asked", "crew_ended", "merge_returned", "merged", "permission_asked", "task_left", "warning", "work_left"}
-)
-"""Events with a path, a command or a question: never cut."""
+_COPIED = frozenset({"asked", "merged", "permission_asked", "task_left", "work_left"})
+"""Events with a path, a command or a question: neither cut nor wrapped."""
+_WRAPPED = frozenset({"agent_failed", "crew_ended", "merge_returned", "task_returned", "warning"})
+"""Events with a reason, which a person has to read in full."""

@@ -16,6 +16,7 @@ from shopfloor.domain.tasks import State
 from shopfloor.errors import GitFailed, InvalidState
 from shopfloor.gateways.git import FileDiff, Git, run_command
 from shopfloor.repositories.uow import UnitOfWork
+from shopfloor.usecases import crews
 from shopfloor.usecases.external import ExternalContext
 
 MAX_FILES = 200
@@ -58,10 +59,14 @@ class BranchComparison:
 
 @dataclass(frozen=True, slots=True)
 class ProjectMerge:
-    """The outcome of a merge into the project: the commit, or None when there was nothing to merge."""
+    """The outcome of a merge into the project: the commit, or None when there was nothing to merge.
+
+    `unfinished` are the tasks of the crew whose work is not part of it.
+    """
 
     branch: str
     commit: str | None
+    unfinished: tuple[int, ...]
 
 
 # Diffs
@@ -154,6 +159,7 @@ def merge_crew(outside: ExternalContext, name: str) -> ProjectMerge:
     It is a fast-forward. If the project has moved on, both are first merged in a separate worktree and verified.
     """
     crew = outside.read(lambda uow: uow.crews.get(name))
+    unfinished = outside.read(lambda uow: _list_unfinished(uow, crew))
     git = Git(Path(crew.project))
     tip = git.find_commit(f"refs/heads/{crew.branch}") if git.is_repository() else None
     if tip is None:
@@ -163,7 +169,7 @@ def merge_crew(outside: ExternalContext, name: str) -> ProjectMerge:
     head = git.find_commit("HEAD")
     assert head is not None
     if git.is_ancestor(tip, head):
-        return ProjectMerge(crew.branch, None)
+        return ProjectMerge(crew.branch, None, unfinished)
     commit = tip if git.is_ancestor(head, tip) else _merge_and_verify(git, crew, head, tip)
     try:
         git.fast_forward(commit)
@@ -171,7 +177,12 @@ def merge_crew(outside: ExternalContext, name: str) -> ProjectMerge:
         facts = {"rule": "project_changed", "crew": name}
         raise InvalidState(f"Not merged: {failed.message}", **facts) from None
     outside.write(lambda uow: uow.emit(CrewChanged(crew=name)))
-    return ProjectMerge(crew.branch, commit)
+    return ProjectMerge(crew.branch, commit, unfinished)
+
+
+def _list_unfinished(uow: UnitOfWork, crew: Crew) -> tuple[int, ...]:
+    done = (State.COMPLETED, State.CANCELLED)
+    return tuple(task.number for task in crews.list_tasks(uow, crew) if task.state not in done)
 
 
 def _merge_and_verify(git: Git, crew: Crew, head: str, tip: str) -> str:

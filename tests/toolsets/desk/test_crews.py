@@ -130,11 +130,21 @@ def test_a_crew_is_merged_by_a_fast_forward(desk: Desk, repository: Repository, 
     tip = repository.commit_on(BRANCH, {"one.txt": "1\n"}, "task-1: one")
     compared = {"crew": "team", "isHere": True, "projectBranch": "main"}
     assert desk("crew_compare", crew="team") == {**compared, "commits": 1, "behind": 0}
-    assert desk("crew_merge_branch", crew="team") == {"crew": "team", "branch": BRANCH, "commit": tip}
+    assert desk("crew_merge_branch", crew="team") == {
+        "crew": "team",
+        "branch": BRANCH,
+        "commit": tip,
+        "unfinished": [f"task-{team}"],
+    }
     assert repository.git("rev-parse", "main") == tip
     assert (repository.folder / "one.txt").read_text() == "1\n"
     assert desk("crew_compare", crew="team") == {**compared, "commits": 0, "behind": 0}
-    assert desk("crew_merge_branch", crew="team") == {"crew": "team", "branch": BRANCH, "commit": None}
+    assert desk("crew_merge_branch", crew="team") == {
+        "crew": "team",
+        "branch": BRANCH,
+        "commit": None,
+        "unfinished": [f"task-{team}"],
+    }
 
 
 def test_a_merge_into_a_project_that_has_moved_is_verified_first(desk: Desk, repository: Repository, team: int) -> None:

@@ -141,7 +141,8 @@ def merge_crew(outside: ExternalContext, crew: CrewName) -> Json:
     If the project has moved on, the merge is first made in a separate worktree and verified.
     """
     merged = changes.merge_crew(outside, crew)
-    return {"crew": crew, "branch": merged.branch, "commit": merged.commit}
+    unfinished = [f"task-{number}" for number in merged.unfinished]
+    return {"crew": crew, "branch": merged.branch, "commit": merged.commit, "unfinished": unfinished}
 
 
 def format_crew(uow: UnitOfWork, crew: Crew) -> Json:
