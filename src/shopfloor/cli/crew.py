@@ -22,7 +22,9 @@ app = create_app("Have several agents work on an epic, and merge only verified w
 
 Name = Annotated[str, typer.Argument(help="Name of the crew.")]
 Headless = Annotated[bool, typer.Option("--headless", "--json", help="Print JSON lines instead of text.")]
-Workers = Annotated[int | None, typer.Option("--workers", min=0, max=64, help="Number of workers; a new crew has 1 by default.")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=0, max=64, help="Number of workers; a new crew has 1 by default.")
+]
 Time = Annotated[str | None, typer.Option("--time", help="Time limit of the whole crew: 90s, 30m, 2h.")]
 Iterations = Annotated[int | None, typer.Option("--iterations", help="Maximum number of iterations of the crew.")]
 Tokens = Annotated[int | None, typer.Option("--tokens", help="Maximum number of tokens of the whole crew.")]

@@ -330,11 +330,12 @@ class CrewDriver:
             hint = next(iter(commands), f"shopfloor crew resume {self.name} --retry-failed")
             reason = f"{done} of {len(board.tasks)} tasks are merged; failed: {', '.join(failed)}. Continue: {hint}"
             return Ending(RunState.FAILED, NO_PROGRESS, reason)
-        reason = f"{'1 task is' if done == 1 else f'{done} tasks are'} verified and merged into {board.crew.branch}"
-        if not self._options.verify:
-            reason = f"{reason.replace('verified and ', '')}; no --verify command was set"
+        how = "verified and merged" if self._options.verify else "merged"
+        reason = f"{'1 task is' if done == 1 else f'{done} tasks are'} {how} into {board.crew.branch}"
         if unchanged := crew_report.list_unchanged(board):
-            reason = f"{reason}; without changes: {', '.join(f'task-{number}' for number in unchanged)}"
+            reason = f"{reason}, {len(unchanged)} of them without changes"
+        if not self._options.verify:
+            reason = f"{reason}; no --verify command was set"
         return Ending(RunState.COMPLETED, 0, reason)
 
     # Budgets and leases
