@@ -25,6 +25,18 @@ def kill_server(server: Server) -> float:
     return server.start()
 
 
+def try_to_restart(server: Server) -> bool:
+    """Start the server again. Return False if its own fault ended it before it was ready."""
+    try:
+        kill_server(server)
+    except RuntimeError:
+        # On a slow machine, the delivery that ends it is due again before it is ready.
+        if server.process.returncode != -signal.SIGKILL:
+            raise
+        return False
+    return True
+
+
 @contextmanager
 def suspend(pids: list[int]) -> Iterator[None]:
     """Suspend processes with SIGSTOP, as a closed lid or a stalled machine does."""

@@ -309,7 +309,8 @@ def crash_in_webhook(folder: Path, rounds: int) -> Findings:
         with faults.switch_on(server, "crash"):
             for _ in range(rounds):
                 wait_until(lambda: server.process.poll() is not None)
-                faults.kill_server(server)
+                while not faults.try_to_restart(server):
+                    pass
         # It may have ended once more before the fault did.
         faults.kill_server(server)
         stage.writers.finish()
