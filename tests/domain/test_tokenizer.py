@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from shopfloor.domain.tokenizer import expand_identifiers, extract_terms, find_symbol, split_identifier
+from shopfloor.domain.tokenizer import (
+    expand_identifiers,
+    extract_terms,
+    find_symbol,
+    list_short_forms,
+    share_stem,
+    split_identifier,
+)
 
 
 @pytest.mark.parametrize(
@@ -64,3 +71,30 @@ def test_stop_words_are_dropped_unless_there_are_no_other_words():
 
 def test_compound_identifier_is_a_term_beside_its_parts():
     assert extract_terms("set redirect_slashes") == ["set", "redirect", "slashes", "redirect_slashes"]
+
+
+@pytest.mark.parametrize(
+    ("word", "term", "shared"),
+    [
+        ("refreshing", "refresh", True),
+        ("auth", "authentication", True),
+        ("parsers", "parsing", True),
+        ("retries", "retrying", False),
+        ("as", "asset", False),
+        ("a", "a", True),
+        ("account", "address", False),
+        ("", "token", False),
+    ],
+)
+def test_forms_of_one_word_share_a_stem(word: str, term: str, shared: bool):
+    assert (share_stem(word, term), share_stem(term, word)) == (shared, shared)
+
+
+def test_long_word_has_few_short_forms():
+    assert list_short_forms("authentication") == ["aut", "auth", "authe", "authen", "authent"]
+    assert len(list_short_forms("x" * 500)) == 10
+
+
+@pytest.mark.parametrize(("word", "forms"), [("forecast", ["fore"]), ("1234567890", []), ("cart", [])])
+def test_stop_words_and_numbers_are_no_short_forms(word: str, forms: list[str]):
+    assert list_short_forms(word) == forms

@@ -24,6 +24,18 @@ def test_nonsense_finds_nothing_and_a_definition_scores_high(shopfloor: Shopfloo
     assert first["title"] == "function generateToken"
 
 
+def test_letters_inside_or_at_the_beginning_of_other_words_are_no_evidence(tmp_path: Path):
+    files = {
+        "flags.py": "def set_flag(flag):\n    for each in flag:\n        store(each)\n",
+        "delay.py": "def getLag(slot):\n    return slot.delay\n",
+        "table.py": "def widen(size: int) -> int:\n    return size\n",
+    }
+    with open_floor(make_project(tmp_path, files)) as shopfloor:
+        assert [each["path"] for each in search(shopfloor, "replication slot lag")] == ["delay.py"]
+        assert search(shopfloor, "weather forecast") == []
+        assert all(each["score"] < 0.2 for each in search(shopfloor, "interest rates of mortgage loans"))
+
+
 def test_score_falls_with_the_share_of_words_that_are_found(shopfloor: Shopfloor):
     whole, *_ = search(shopfloor, "generate token payload")
     part, *_ = search(shopfloor, "generate token payload giraffe elephant rhinoceros")

@@ -19,7 +19,7 @@ import pytest
 from shopfloor.domain.chunks import OVERVIEW
 from shopfloor.domain.index import Scope, SearchDocument, index_document
 from shopfloor.domain.principals import Kind, Principal
-from shopfloor.errors import EmbeddingFailed
+from shopfloor.errors import EmbeddingFailed, Unavailable
 from shopfloor.repositories import chunks
 from shopfloor.search import candidates, embedding_index
 from shopfloor.search import index as search_index
@@ -141,6 +141,18 @@ def test_file_change_with_the_same_size_and_time_is_noticed(both: Shopfloor, pro
     assert find_ids(both, "crocodil") == ["same.py#L1-L1"]
 
 
+def test_search_says_that_the_project_folder_is_gone_and_continues_when_it_is_back(project: Path, tmp_path: Path):
+    with open_floor(project, data=tmp_path / "data") as shopfloor:
+        assert find_ids(shopfloor, "generate token")
+        project.rename(tmp_path / "moved")
+        body = shopfloor.call("context", "context_search", {"query": "generate token"})
+        assert body["message"] == "The project folder cannot be opened: No such file or directory."
+        with pytest.raises(Unavailable):
+            shopfloor.engine.search.update_all()
+        (tmp_path / "moved").rename(project)
+        assert find_ids(shopfloor, "generate token")
+
+
 def test_secret_ignored_and_excluded_files_are_not_indexed(both: Shopfloor, project: Path):
     (project / ".shopfloorignore").write_text("huge/\n")
     make_project(project, {"huge/data.py": "def enormous(): pass\n"})
@@ -225,6 +237,31 @@ def test_texts_with_two_common_words_are_found_without_scoring_every_text(
     assert len(find("heron", "stork")) == 83, "no text has both, so each one is found"
     assert len(find("heron")) == 31
     assert find("heron", "egret", reader="agent:b") == []
+
+
+def test_counts_of_common_words_are_kept_until_many_texts_are_added(both: Shopfloor, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(chunks, "MIN_KEPT_COUNT", 20)
+    monkeypatch.setattr(chunks, "KEPT_SHARE", 0.1)
+
+    def add(text: str, first: int, last: int) -> None:
+        mails = [_make_mail(str(number), text, "agent:a") for number in range(first, last)]
+        batch = {each.ref: [index_document(each)] for each in mails}
+        write_as_operator(both, lambda uow: uow.index.replace_chunks("", "mail", batch))
+
+    def count(*terms: str) -> tuple[int, dict[str, int]]:
+        def read(uow: Any) -> tuple[int, dict[str, int]]:
+            matches = uow.chunks.by_words(terms, Scope(), 10)
+            return matches.chunks, dict(matches.counts)
+
+        return both.engine.database.read(read, _make_principal("agent:a"))
+
+    add("heron", 1, 51)
+    add("stork", 51, 61)
+    assert count("heron", "stork") == (60, {"heron": 50, "stork": 10})
+    add("heron beside a stork", 61, 64)
+    assert count("heron", "stork") == (60, {"heron": 50, "stork": 13}), "only the rare word is counted again"
+    add("heron", 64, 74)
+    assert count("heron", "stork") == (73, {"heron": 63, "stork": 13})
 
 
 def _make_mail(ref: str, text: str, owner: str) -> SearchDocument:

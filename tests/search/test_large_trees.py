@@ -8,13 +8,18 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from shopfloor.domain.index import Scope
+from shopfloor.errors import StoreFull
 from shopfloor.gateways import project_tree as gateway
+from shopfloor.search import file_index
 from shopfloor.serving import Shopfloor
-from tests.toolsets.context.support import make_project, open_floor
+from tests.toolsets.context.support import make_project, open_external, open_floor
 
 
 def make_tree(root: Path, folders: int, files: int) -> Path:
@@ -99,6 +104,70 @@ def test_folders_of_a_large_tree_are_watched_wherever_they_go(watched: tuple[Sho
     assert (_find(shopfloor, "quokka"), _find(shopfloor, "numbat")) == ([], ["z/b/c/deep.txt"])
     shutil.rmtree(root / "z")
     assert _find(shopfloor, "numbat") == []
+
+
+def _touch_all(root: Path) -> int:
+    files = sorted(root.rglob("*.txt"))
+    for number, path in enumerate(files):
+        path.write_text(f"changed {number}\n")
+    return len(files)
+
+
+def test_search_indexes_only_the_latest_of_many_changes(
+    watched: tuple[Shopfloor, Path], monkeypatch: pytest.MonkeyPatch
+):
+    shopfloor, root = watched
+    monkeypatch.setattr(file_index, "MANY_CHANGES", 3)
+    monkeypatch.setattr(file_index, "SHARE_SECONDS", 0.0)
+    files = shopfloor.engine.search.files
+    changed = _touch_all(root)
+    assert files.refresh(60.0).changed == changed - 1
+    assert _list_indexed_since(shopfloor, "changed") == 1
+    assert files.refresh(60.0, in_background=True).changed == 0
+    assert _list_indexed_since(shopfloor, "changed") == changed
+
+
+def _list_indexed_since(shopfloor: Shopfloor, word: str) -> int:
+    caller = open_external(shopfloor)
+    matches = caller.read(lambda uow: uow.chunks.by_words([word], Scope(), 100))
+    return len({hit.ref for hit, _ in matches.hits})
+
+
+def test_background_lets_a_waiting_search_continue(watched: tuple[Shopfloor, Path], monkeypatch: pytest.MonkeyPatch):
+    shopfloor, root = watched
+    files = shopfloor.engine.search.files
+    is_reading, is_waiting = threading.Event(), threading.Event()
+    read = files._read_file
+
+    def read_slowly(path: str, stat: gateway.FileStat) -> Any:
+        is_reading.set()
+        is_waiting.wait(60)
+        return read(path, stat)
+
+    monkeypatch.setattr(files, "_read_file", read_slowly)
+    changed = _touch_all(root)
+    with ThreadPoolExecutor(1) as executor:
+        background = executor.submit(files.refresh, 60.0, in_background=True)
+        assert is_reading.wait(60)
+        search = files.refresh(60.0, wait=60.0, progress=lambda *_: is_waiting.set())
+        assert (background.result().changed, search.changed) == (changed - 1, 0)
+
+
+def test_change_whose_write_failed_is_in_the_next_search(
+    watched: tuple[Shopfloor, Path], monkeypatch: pytest.MonkeyPatch
+):
+    shopfloor, root = watched
+    files = shopfloor.engine.search.files
+
+    def fail(batch: object) -> None:
+        raise StoreFull
+
+    (root / "d0" / "f0.txt").write_text("zebrafish\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_write_batch", fail)
+        with pytest.raises(StoreFull):
+            files.refresh(60.0)
+    assert _find(shopfloor, "zebrafish") == ["d0/f0.txt"]
 
 
 def test_ignore_rules_of_a_large_tree_apply_at_once(watched: tuple[Shopfloor, Path]):

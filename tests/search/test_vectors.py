@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from itertools import pairwise
 
+import numpy as np
+import pytest
+
+from shopfloor.search import vectors as module
 from shopfloor.search.vectors import RESCORED_ROWS, Vectors, pack_vector, unpack_vector
 
 
@@ -39,3 +43,22 @@ def test_nearest_by_signs_agrees_with_nearest_by_exact_vectors():
     ]
     assert exact.nearest(query, 5, [b"none"]) == []
     assert np.allclose(unpack_vector(pack_vector(rows[0])), rows[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("dimensions", [384, 100, 1])
+def test_signs_choose_which_of_many_vectors_are_compared_exactly(monkeypatch: pytest.MonkeyPatch, dimensions: int):
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((5000, dimensions)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    vectors = Vectors()
+    for start, end in pairwise(range(0, 5001, 500)):
+        batch = enumerate(rows[start:end], start)
+        vectors.add([(number + 1, number.to_bytes(4), pack_vector(row)) for number, row in batch])
+    exact = vectors.nearest(rows[42], 3, None)
+    monkeypatch.setattr(module, "MIN_SIGNED_ROWS", 1000)
+    assert vectors.nearest(rows[42], 3, None)[0][1] == pytest.approx(exact[0][1])
+    assert len(vectors.nearest(rows[42], 5000, None)) == 5000
+    among = [number.to_bytes(4) for number in range(40, 3000)]
+    nearest = vectors.nearest(rows[42], 5, among)
+    assert nearest[0][1] == pytest.approx(exact[0][1])
+    assert {digest for digest, _ in nearest} <= set(among)

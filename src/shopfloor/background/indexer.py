@@ -110,7 +110,8 @@ class Indexer:
         started, slices = time.monotonic(), 0
         while not self._stopping.is_set():
             slices += 1
-            if self._index.files.refresh(SLICE_SECONDS, wait=WAIT_SECONDS, scan=slices == 1).complete:
+            files = self._index.files
+            if files.refresh(SLICE_SECONDS, wait=WAIT_SECONDS, scan=slices == 1, in_background=True).complete:
                 break
             self._stopping.wait(SLICE_PAUSE_SECONDS)
         self._index.documents.update()

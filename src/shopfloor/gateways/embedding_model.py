@@ -24,7 +24,7 @@ NAME = "all-MiniLM-L6-v2"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 DIMENSIONS = 384
-VERSION = 1
+VERSION = 2
 """The version of the graph; changing it rebuilds the graph."""
 
 _FETCH_SECONDS = 600

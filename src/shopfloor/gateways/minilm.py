@@ -64,7 +64,7 @@ class _Graph:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
     def _embeddings(self, ids: str) -> str:
-        words = self._op("Gather", self._weight("embeddings.word_embeddings.weight"), ids)
+        words = self._words(ids)
         places = self._weights["embeddings.position_embeddings.weight"][:POSITIONS]
         places = places + self._weights["embeddings.token_type_embeddings.weight"][0]
         length = self._op("Slice", self._op("Shape", ids), self._ints("one", 1), self._ints("two", 2))
@@ -76,6 +76,18 @@ class _Graph:
             self._ints("zero", 0),
         )
         return self._norm("embeddings.LayerNorm", self._op("Add", words, first))
+
+    def _words(self, ids: str) -> str:
+        """Look up the vectors of the tokens, eight bits a number with one scale for each token.
+
+        With 32 bits, the table was 47 of the 59 MB of the graph, and onnxruntime held it twice while it loaded.
+        """
+        table = self._weights["embeddings.word_embeddings.weight"]
+        scales = np.maximum(np.abs(table).max(axis=1, keepdims=True), 1e-12) / 127.0
+        rounded = np.rint(table / scales).astype(np.int8)
+        rows = self._op("Gather", self._constant("words", rounded), ids)
+        scale = self._op("Gather", self._constant("word_scales", scales.astype(np.float32)), ids)
+        return self._op("Mul", self._op("Cast", rows, to=TensorProto.FLOAT), scale)
 
     def _attention(self, name: str, hidden: str, blocked: str) -> str:
         split = self._ints("split", 0, 0, HEADS, WIDTH // HEADS)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from shopfloor.domain.chunks import CHUNKING_VERSION
+from shopfloor.errors import Unavailable
 from shopfloor.gateways.file_list import (
     GIT_RULES_FOLDER,
     MAX_AGE_SECONDS,
@@ -203,7 +204,11 @@ class ProjectTree:
 
     @contextmanager
     def _open_root(self) -> Iterator[int]:
-        root = os.open(self._files.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            root = os.open(self._files.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            # It may come back: a folder that is mounted or checked out again. Any other error ended the indexer's thread.
+            raise Unavailable(f"The project folder cannot be opened: {error.strerror}.") from error
         try:
             yield root
         finally:

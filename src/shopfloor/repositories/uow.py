@@ -16,7 +16,7 @@ from shopfloor.domain.tasks import BoardKind
 from shopfloor.gateways import Gateways
 from shopfloor.repositories.agents import Agents
 from shopfloor.repositories.call_windows import CallWindows
-from shopfloor.repositories.chunks import Chunks
+from shopfloor.repositories.chunks import Chunks, TermCounts
 from shopfloor.repositories.conversations import Conversations
 from shopfloor.repositories.crews import Crews, Merges
 from shopfloor.repositories.decisions import Decisions
@@ -174,7 +174,13 @@ class UnitOfWork:
     @cached_property
     def chunks(self) -> Chunks:
         """The chunks that the principal of this unit of work may find."""
-        return Chunks(self._connection, self.workspace, self._database.root, mail_reader_key(self.actor))
+        return Chunks(
+            self._connection,
+            self.workspace,
+            self._database.root,
+            mail_reader_key(self.actor),
+            self._database.term_counts,
+        )
 
     @cached_property
     def embeddings(self) -> StoredEmbeddings:
@@ -198,6 +204,8 @@ class Database:
     root: str = ""
     """The project root that the index covers."""
     limits: Limits = field(default_factory=Limits)
+    term_counts: TermCounts = field(default_factory=TermCounts)
+    """How many texts of the index have each common word."""
     on_committed_event: Callable[[Event], None] = lambda event: None
     """Called with each event of this process once it is durable. A crash may lose it, unlike a delivery."""
 

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from shopfloor.domain.chunks import CHUNKING_VERSION, digest_file
 from shopfloor.domain.file_kinds import detect_language, detect_module, detect_role
 from shopfloor.domain.index import Freshness, IndexedChunk, IndexedFile, index_file
-from shopfloor.errors import ClientError
+from shopfloor.errors import ClientError, ShopfloorError
 from shopfloor.gateways.files import Files
 from shopfloor.gateways.project_tree import FileStat, ProjectTree, settled_stamp
 from shopfloor.repositories.uow import Database, UnitOfWork
@@ -19,6 +19,11 @@ from shopfloor.search.overview import chunk_project_file
 
 ROWS_PER_TRANSACTION = 500
 """Files and chunks that one transaction writes; it takes some 15 ms."""
+
+MANY_CHANGES = 100
+"""Changed files above which a search indexes only a few of them, such as after a switch of branches."""
+SHARE_SECONDS = 0.03
+"""Time that a search spends on many changed files. The background indexes the others."""
 
 REPORT_SECONDS = 0.1
 """How often a caller that waits for another thread's refresh reports its progress."""
@@ -44,6 +49,9 @@ class FileIndex:
         self._stamps: dict[str, str] | None = None
         """The stamps of the indexed files by path, read from the store by the first refresh."""
         self._stats: dict[str, FileStat] = {}
+        self._waiting = 0
+        """Threads that wait for the lock. Changes under `_waiting_lock`."""
+        self._waiting_lock = threading.Lock()
         self._pending: list[str] = []
         """Changed files, the latest last: that one is indexed first."""
         self._total = 0
@@ -72,30 +80,54 @@ class FileIndex:
         wait: float = 0.0,
         scan: bool = True,
         thorough: bool = False,
+        in_background: bool = False,
         progress: Progress = ignore_progress,
     ) -> Freshness:
         """Index changed files for `seconds`, at least one of them.
 
         While another thread refreshes, wait for it, but not longer than `wait`, then return without a refresh. With
-        `scan=False`, continue with the files that are pending. `thorough` lists the tree again.
+        `scan=False`, continue with the files that are pending. `thorough` lists the tree again. `in_background` ends
+        early when another thread waits, and indexes many changes, of which a search leaves all but the latest few.
         """
-        # Waited for in short turns, so that the caller hears of the other thread's progress meanwhile.
-        waits_until = time.monotonic() + wait
-        while not self._lock.acquire(timeout=min(REPORT_SECONDS, max(0.0, waits_until - time.monotonic()))):
-            progress(self._total - len(self._pending), self._total)
-            if time.monotonic() >= waits_until:
-                return Freshness(self._total, max(1, len(self._pending)))
+        if not self._acquire(wait, progress):
+            return Freshness(self._total, max(1, len(self._pending)))
         try:
+            is_first = self._stamps is None
             if scan or not self._pending:
                 self._scan(thorough=thorough)
             # The time runs from after the scan: on a busy machine, a scan could use it up, and a single changed file
             # would be left for later.
             if self._pending:
-                self._index_pending(time.monotonic() + seconds, progress)
+                if len(self._pending) > MANY_CHANGES and not in_background and not is_first:
+                    seconds = min(seconds, SHARE_SECONDS)
+                try:
+                    self._index_pending(time.monotonic() + seconds, in_background, progress)
+                except ShopfloorError:
+                    # The files whose write failed are no longer pending, and a watcher does not report them again.
+                    self._stamps = None
+                    raise
             progress(self._total - len(self._pending), self._total)
             return Freshness(self._total, len(self._pending))
         finally:
             self._lock.release()
+
+    def _acquire(self, wait: float, progress: Progress) -> bool:
+        """Take the lock, or return False after `wait` seconds."""
+        if self._lock.acquire(blocking=False):
+            return True
+        with self._waiting_lock:
+            self._waiting += 1
+        try:
+            # Waited for in short turns, so that the caller hears of the other thread's progress meanwhile.
+            waits_until = time.monotonic() + wait
+            while not self._lock.acquire(timeout=min(REPORT_SECONDS, max(0.0, waits_until - time.monotonic()))):
+                progress(self._total - len(self._pending), self._total)
+                if time.monotonic() >= waits_until:
+                    return False
+            return True
+        finally:
+            with self._waiting_lock:
+                self._waiting -= 1
 
     def forget_stamps(self) -> None:
         """Compare every file with the store again at the next refresh."""
@@ -137,7 +169,7 @@ class FileIndex:
             for path in paths:
                 del self._stamps[path]
 
-    def _index_pending(self, deadline: float, progress: Progress) -> None:
+    def _index_pending(self, deadline: float, in_background: bool, progress: Progress) -> None:
         """Index pending files until the deadline, at least one. While one batch is written, the next one is read."""
         batch: list[tuple[IndexedFile, list[IndexedChunk]]] = []
         with ThreadPoolExecutor(1, thread_name_prefix="shopfloor-index") as executor:
@@ -146,7 +178,7 @@ class FileIndex:
                 # The file that was changed last comes first; see the order of `_scan`.
                 path = self._pending.pop()
                 batch.append(self._read_file(path, self._stats[path]))
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline or (in_background and self._waiting):
                     break
                 if sum(1 + len(chunks) for _, chunks in batch) >= ROWS_PER_TRANSACTION:
                     if writing is not None:

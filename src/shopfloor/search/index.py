@@ -150,6 +150,7 @@ class SearchIndex:
                 wait=UPDATE_WAIT_SECONDS,
                 thorough=True,
                 scan=scan,
+                in_background=True,
                 progress=lambda done, total: progress("files", done, total),
             )
             scan = False

@@ -1,4 +1,4 @@
-"""Vectors in memory, compared with numpy: exactly up to 100,000 of them, above that by their signs first."""
+"""Vectors in memory, compared with numpy: exactly up to 20,000 of them, above that by their signs first."""
 
 from __future__ import annotations
 
@@ -12,15 +12,23 @@ if TYPE_CHECKING:
 
 # numpy takes 0.1 s to import. A server is ready, and a command answers, before the first search needs it.
 Floats: TypeAlias = "NDArray[np.float32]"
-Bits: TypeAlias = "NDArray[np.uint8]"
+Bits: TypeAlias = "NDArray[np.uint64]"
+Places: TypeAlias = "NDArray[np.int64]"
 
 MAX_EXACT_ROWS = 100_000
-"""Vectors that are compared exactly. 384 dimensions take 150 MB; their signs take a 32nd of that."""
+"""Vectors that are in memory whole. 384 dimensions take 150 MB; their signs take a 32nd of that."""
 
 Vector = Floats
 
 RESCORED_ROWS = 1_000
 """The nearest by sign among which the caller finds the nearest exactly."""
+
+MIN_SIGNED_ROWS = 20_000
+"""Vectors above which signs decide which of them are compared exactly: 100,000 took 20 ms of CPU, and take 3."""
+
+COMPARED_ROWS = 2_000
+"""The nearest by sign that are then compared exactly, while the vectors are in memory. Of the 200 nearest to a question
+among 11,000 real embeddings they have 97.6 %, and 91.4 % with half as many. Of the 20 nearest it is 99.97 and 99.6 %."""
 
 MIN_ALLOCATED_ROWS = 1024
 
@@ -76,21 +84,37 @@ class Vectors:
                 places = np.array([self._places[digest] for digest in among if digest in self._places], dtype=np.int64)
                 if places.size == 0:
                     return []
+            size = self._count if places is None else places.size
             if self.uses_signs:
-                count = max(count, RESCORED_ROWS)
-                bits = self._signs if places is None else self._signs[places]
-                # The share of equal signs, scaled from -1 to 1 as a cosine is.
-                different = np.bitwise_count(bits ^ np.packbits(query > 0)).sum(axis=1, dtype=np.int32)
-                scores = (1.0 - 2.0 * different / query.size).astype(np.float32)
+                best, scores = self._nearest_by_sign(query, max(count, RESCORED_ROWS), places)
+                chosen = best if places is None else places[best]
             else:
+                if size > MIN_SIGNED_ROWS:
+                    best, _ = self._nearest_by_sign(query, max(count, COMPARED_ROWS), places)
+                    places = best if places is None else places[best]
                 # Not `rows @ query`: BLAS is no faster here, and kept every core spinning for 2 ms of work.
                 rows = self._rows[: self._count] if places is None else self._rows[places]
                 scores = np.einsum("ij,j->i", rows, query)
-            # Only the best few are sorted: sorting every score would cost more than computing them.
-            best = np.argpartition(-scores, min(count, scores.size) - 1)[:count]
-            best = best[np.argsort(-scores[best], kind="stable")]
-            chosen = best if places is None else places[best]
-            return [(self._digests[place], float(score)) for place, score in zip(chosen, scores[best], strict=True)]
+                # Only the best few are sorted: sorting every score would cost more than computing them.
+                best = np.argpartition(-scores, min(count, scores.size) - 1)[:count]
+                best = best[np.argsort(-scores[best], kind="stable")]
+                scores = scores[best]
+                chosen = best if places is None else places[best]
+            return [(self._digests[place], score) for place, score in zip(chosen, scores.tolist(), strict=True)]
+
+    def _nearest_by_sign(self, query: Floats, count: int, places: Places | None) -> tuple[Places, Floats]:
+        """Return the places of the vectors with most signs of the query, and the share of them as a cosine."""
+        import numpy as np  # noqa: PLC0415
+
+        signs = self._signs[:, : self._count] if places is None else self._signs[:, places]
+        different = np.zeros(signs.shape[1], dtype=np.uint16)
+        for row, bits in zip(signs, _pack_signs(query[np.newaxis])[:, 0], strict=True):
+            different += np.bitwise_count(row ^ bits)
+        # There are few distances, so counting them finds the largest that is needed in a third of the time of a sort.
+        farthest = int(np.searchsorted(np.cumsum(np.bincount(different)), min(count, different.size)))
+        best = np.flatnonzero(different <= farthest)
+        best = best[np.argsort(different[best], kind="stable")][:count]
+        return best, (1.0 - 2.0 * different[best] / query.size).astype(np.float32)
 
     def cosines(self, query: Floats, digests: Sequence[bytes]) -> dict[bytes, float]:
         """Return the cosines of those texts that have a vector in memory; none if only signs are."""
@@ -105,20 +129,36 @@ class Vectors:
         import numpy as np  # noqa: PLC0415
 
         needed = self._count + matrix.shape[0]
-        if self.uses_signs or needed > self._max_exact_rows:
-            signs = np.packbits(matrix > 0, axis=1)
+        # Doubled, so that adding one batch after the other copies each row a few times and not each time.
+        signs = _pack_signs(matrix)
+        if not self._count or needed > self._signs.shape[1]:
+            larger = np.empty((signs.shape[0], max(MIN_ALLOCATED_ROWS, 2 * needed)), dtype=np.uint64)
             if self._count:
-                known = self._signs if self.uses_signs else np.packbits(self._rows[: self._count] > 0, axis=1)
-                signs = np.vstack([known, signs])
-            self._signs, self._rows, self.uses_signs = signs, matrix[:0], True
+                larger[:, : self._count] = self._signs[:, : self._count]
+            self._signs = larger
+        self._signs[:, self._count : needed] = signs
+        if self.uses_signs or needed > self._max_exact_rows:
+            self._rows, self.uses_signs = matrix[:0], True
             return
         if not self._count or needed > self._rows.shape[0]:
-            # Doubled, so that adding one batch after the other copies each row a few times and not each time.
-            larger = np.empty((max(MIN_ALLOCATED_ROWS, 2 * needed), matrix.shape[1]), dtype=np.float32)
+            rows = np.empty((max(MIN_ALLOCATED_ROWS, 2 * needed), matrix.shape[1]), dtype=np.float32)
             if self._count:
-                larger[: self._count] = self._rows[: self._count]
-            self._rows = larger
+                rows[: self._count] = self._rows[: self._count]
+            self._rows = rows
         self._rows[self._count : needed] = matrix
+
+
+def _pack_signs(matrix: Floats) -> Bits:
+    """Return the signs of vectors, one column for each, in words of 64 bits.
+
+    Bits of one row beside each other took five times as long to compare.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    bits = np.packbits(matrix > 0, axis=1)
+    padded = np.zeros((bits.shape[0], -(-bits.shape[1] // 8) * 8), dtype=np.uint8)
+    padded[:, : bits.shape[1]] = bits
+    return np.ascontiguousarray(padded.view(np.uint64).T)
 
 
 def pack_vector(vector: Floats) -> bytes:

@@ -6,11 +6,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
+from safetensors.numpy import save_file
 
 from shopfloor.cli.hints import find_hint
 from shopfloor.errors import Unavailable
-from shopfloor.gateways import embedding_model
+from shopfloor.gateways import embedding_model, minilm
 from shopfloor.gateways.embeddings import Local
 
 
@@ -33,6 +36,39 @@ def test_model_is_downloaded_built_and_embeds_by_meaning(tmp_path: Path):
     assert np.isclose(np.linalg.norm(happy), 1.0, atol=1e-3)
     assert happy @ happier > 0.85 > 0.5 > happy @ sunny
     assert code @ date > 0.4 > 0.2 > code @ sunny
+
+
+def test_graph_keeps_the_vectors_of_tokens_with_eight_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(minilm, "LAYERS", 1)
+    weights = create_weights(tokens=20_000)
+    save_file(weights, tmp_path / "model.safetensors")
+    minilm.build(tmp_path / "model.safetensors", tmp_path / "model.onnx")
+    table = weights["embeddings.word_embeddings.weight"]
+    assert (tmp_path / "model.onnx").stat().st_size < table.nbytes / 2
+    graph = onnx.load(tmp_path / "model.onnx").graph
+    stored = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    rounded = np.abs(stored["words"] * stored["word_scales"] - table)
+    assert (rounded <= 0.51 * np.abs(table).max(axis=1, keepdims=True) / 127).all()
+
+
+def create_weights(tokens: int) -> dict[str, np.ndarray]:
+    """Return random weights of a model with one layer."""
+    random = np.random.default_rng(1)
+    shapes: dict[str, tuple[int, ...]] = {
+        "embeddings.word_embeddings": (tokens, minilm.WIDTH),
+        "embeddings.position_embeddings": (minilm.POSITIONS, minilm.WIDTH),
+        "embeddings.token_type_embeddings": (2, minilm.WIDTH),
+        "embeddings.LayerNorm": (minilm.WIDTH,),
+    }
+    layer = "encoder.layer.0"
+    for part in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"):
+        shapes[f"{layer}.{part}"] = (minilm.WIDTH, minilm.WIDTH)
+    shapes[f"{layer}.intermediate.dense"] = (4 * minilm.WIDTH, minilm.WIDTH)
+    shapes[f"{layer}.output.dense"] = (minilm.WIDTH, 4 * minilm.WIDTH)
+    shapes |= {f"{layer}.{part}.LayerNorm": (minilm.WIDTH,) for part in ("attention.output", "output")}
+    weights = {f"{name}.weight": random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    biases = {f"{name}.bias": np.zeros(shape[0], dtype=np.float32) for name, shape in shapes.items()}
+    return weights | biases
 
 
 def test_package_with_unexpected_content_is_rejected(tmp_path: Path):
