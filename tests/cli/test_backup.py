@@ -35,14 +35,33 @@ def test_backup_and_restore_bring_the_agents_to_a_new_folder(run, run_json, proj
 
 
 def test_restore_refuses_a_running_server_and_a_database_that_exists(run, run_json, project):
+    run("agent", "add", "builder", "--no-token")
     path = run_json("backup", "copy.db")["path"]
     with lock_data_folder(Settings(project=project)):
         code, _, err = run("restore", path)
         assert code == 1
-        assert "Another server already uses" in err
+        assert "Stop it first" in err
     code, _, err = run("restore", path)
     assert code == 1
     assert "already exists.\n  Move it away first, or name another --data folder" in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("backup",),
+        ("backup", "copy.db"),
+        ("verify",),
+        ("export", "jsonl", "all.jsonl"),
+        ("compact",),
+        ("admin", "rotate", "operator-token"),
+    ],
+)
+def test_a_place_without_a_database_is_rejected_and_stays_empty(run, project, arguments):
+    code, out, err = run(*arguments)
+    assert (code, out) == (1, "")
+    assert f"There is no database at {project / '.shopfloor' / 'shopfloor.db'}" in err
+    assert list(project.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -94,7 +113,7 @@ def test_commands_leave_an_older_database_to_migrate_which_copies_it_before(run,
         assert (code, out) == (1, "")
         assert f"The database has schema {last - 1}, and this version needs schema {last}.\n  Migrate it" in err
     with lock_data_folder(Settings(project=project)):
-        assert "Another server already uses" in run("migrate")[2]
+        assert "Stop it first" in run("migrate")[2]
     assert run_json("migrate") == {"from": last - 1, "to": last}
     (copy,) = (project / ".shopfloor" / "backups").iterdir()
     assert copy.name.startswith(f"schema-{last - 1:04}-")
@@ -110,7 +129,8 @@ def test_server_migrates_an_older_database(project):
     store.close()
 
 
-def test_manifest_is_json_beside_the_backup(run_json, project):
+def test_manifest_is_json_beside_the_backup(run, run_json, project):
+    run("agent", "add", "builder", "--no-token")
     run_json("backup", "copy.db")
     manifest = json.loads((project / "copy.db.manifest.json").read_text())
     assert (manifest["engine"], manifest["file"]) == ("sqlite", "copy.db")
@@ -122,7 +142,7 @@ def test_compact_gives_the_space_of_deleted_rows_back(run, run_json, project):
             shopfloor.call("factory", "mcp__system__log_decision", {"title": "t", "body": "b" * 60_000})
         shopfloor.engine.database.store.write(lambda conn: conn.execute("DELETE FROM decision"))
     with lock_data_folder(Settings(project=project)):
-        assert "Another server already uses" in run("compact")[2]
+        assert "Stop it first" in run("compact")[2]
     done = run_json("compact")
     assert done["bytesAfter"] < done["bytesBefore"] - 1_000_000
     assert run("verify")[0] == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shopfloor.errors import InvalidInput, StoreDamaged, StoreFull
+from shopfloor.errors import InvalidInput, SchemaTooNew, StoreDamaged, StoreFull
 from shopfloor.store import open_store
 from shopfloor.store.backups import create_backup, restore_backup, verify_backup
 from tests.store.support import MIGRATIONS, insert_thing, list_titles, wait_until
@@ -87,6 +87,24 @@ def test_changed_backup_is_not_restored(floor, tmp_path, part):
         verify_backup(path)
     with pytest.raises((StoreDamaged, InvalidInput)):
         restore_backup(path, f"sqlite://{tmp_path}/new.db")
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_manifest_that_does_not_match_its_backup_is_rejected(floor, tmp_path):
+    manifest = create_backup(floor, tmp_path / "copy")
+    path = tmp_path / "copy.manifest.json"
+    path.write_text(json.dumps(manifest | {"schema": manifest["schema"] + 1}))
+    with pytest.raises(StoreDamaged, match="does not have the schema and the row counts of its manifest"):
+        verify_backup(tmp_path / "copy")
+
+
+def test_backup_of_a_newer_version_is_not_restored(sqlite, tmp_path):
+    sqlite.write(
+        lambda conn: conn.execute("INSERT INTO schema_version (number, name, applied_at) VALUES (999, 'later', 0)")
+    )
+    create_backup(sqlite, tmp_path / "copy")
+    with pytest.raises(SchemaTooNew, match="schema 999, newer than"):
+        restore_backup(tmp_path / "copy", f"sqlite://{tmp_path}/new.db")
     assert not (tmp_path / "new.db").exists()
 
 

@@ -19,7 +19,7 @@ def describe_group() -> None:
     """Rotate the operator's token and the signing key."""
 
 
-@command(app, "rotate")
+@command(app, "rotate", existing=True)
 def rotate(
     settings: Settings,
     what: Annotated[Literal["operator-token", "signing-key"], typer.Argument(help="What to replace.")],

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from shopfloor.cli.options import AsJson, call_desk, command, create_app, open_shopfloor
+from shopfloor.cli.options import AsJson, call_desk, check_database_exists, command, create_app, open_shopfloor
 from shopfloor.cli.output import format_bytes, format_count, print_result
 from shopfloor.errors import InvalidInput, SchemaOutdated
 from shopfloor.settings import Settings
-from shopfloor.store import open_store, parse_sqlite_url, schema_version
+from shopfloor.store import open_store, schema_version
 from shopfloor.store.backups import restore_backup, verify_backup
 from shopfloor.store.migrate import load_migrations
 from shopfloor.store.sqlite import compact_file
@@ -22,7 +22,7 @@ app = create_app()
 BACKUP_FOLDER = "backups"
 
 
-@command(app, "backup")
+@command(app, "backup", existing=True)
 def back_up(
     settings: Settings,
     target: Annotated[
@@ -63,7 +63,7 @@ def restore(
     print_result(manifest, as_json, f"Restored {_describe(manifest)} from {backup}")
 
 
-@command(app, "verify", read_only=True)
+@command(app, "verify")
 def verify(
     settings: Settings,
     backup: Annotated[Path | None, typer.Argument(help="File of a backup; by default the store itself.")] = None,
@@ -74,6 +74,7 @@ def verify(
         manifest = verify_backup(backup)
         print_result(manifest, as_json, f"{backup} is complete and unchanged: {_describe(manifest)}")
         return
+    check_database_exists(settings)
     with open_shopfloor(settings) as shopfloor:
         found = call_desk(shopfloor, "store_verify")
     lines = [f"{check['part']}: {'; '.join(check['problems']) or 'ok'}" for check in found["checks"]]
@@ -108,14 +109,14 @@ def migrate(
     print_result({"from": before, "to": before if check else after}, as_json, done)
 
 
-@command(app, "compact")
+@command(app, "compact", existing=True)
 def compact(settings: Settings, as_json: AsJson = False) -> None:
     """Return the space of deleted rows to the disk. SQLite only, while no server is running.
 
     A server reuses the space of deleted rows, so this pays off only after a large deletion.
     """
-    path = parse_sqlite_url(settings.database_url) if settings.database_url.startswith("sqlite") else None
-    if path is None or not path.exists():
+    path = settings.database_file
+    if path is None:
         raise InvalidInput("Only a SQLite database file can be compacted; PostgreSQL does it itself.")
     with lock_data_folder(settings):
         before, after = compact_file(path)

@@ -33,7 +33,7 @@ def export_beads(settings: Settings, output: Output = None) -> None:
     _export(settings, output, write_beads)
 
 
-@command(app, "jsonl")
+@command(app, "jsonl", existing=True)
 def export_jsonl(
     settings: Settings,
     file: Annotated[Path, typer.Argument(help="New file; a name that ends with .gz compresses it.")],

@@ -45,15 +45,15 @@ def create_app(help: str | None = None, *, invoke_without_command: bool = False)
 
 
 def command(
-    app: typer.Typer, name: str, *flags: str, read_only: bool = False, **facts: Any
+    app: typer.Typer, name: str, *flags: str, read_only: bool = False, existing: bool = False, **facts: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a command whose first parameter is the settings, built from flags, environment and config file.
 
-    A `read_only` command does not create a data folder.
+    A `read_only` command does not create a data folder. An `existing` one is rejected where there is no database.
     """
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
-        app.command(name, cls=Command, **facts)(with_settings(run, *flags, read_only=read_only))
+        app.command(name, cls=Command, **facts)(with_settings(run, *flags, read_only=read_only, existing=existing))
         return run
 
     return register
@@ -79,7 +79,9 @@ def default_command(app: typer.Typer) -> Callable[[Callable[..., Any]], Callable
     return register
 
 
-def with_settings(run: Callable[..., Any], *flags: str, read_only: bool = False) -> Callable[..., Any]:
+def with_settings(
+    run: Callable[..., Any], *flags: str, read_only: bool = False, existing: bool = False
+) -> Callable[..., Any]:
     """Return the function with options in place of its first parameter, the settings."""
     wanted = (*PROJECT_OPTIONS, *flags)
 
@@ -93,6 +95,8 @@ def with_settings(run: Callable[..., Any], *flags: str, read_only: bool = False)
             raise BadSettings(
                 f"project: folder {settings.project} not found; name the folder that agents work on, or create it first"
             )
+        if existing:
+            check_database_exists(settings)
         if not read_only:
             return run(settings, **given)
         with spare_data_folder(settings) as spared:
@@ -104,6 +108,13 @@ def with_settings(run: Callable[..., Any], *flags: str, read_only: bool = False)
     run_with_settings.__signature__ = signature.replace(parameters=[*own, *map(_build_option, wanted)])  # type: ignore[attr-defined]
     run_with_settings.__annotations__ = {p.name: p.annotation for p in [*own, *map(_build_option, wanted)]}
     return run_with_settings
+
+
+def check_database_exists(settings: Settings) -> None:
+    """Reject a place without a database. There, a nightly backup would succeed with a new and empty one."""
+    file = settings.database_file
+    if file is not None and not file.exists():
+        raise BadSettings(f"There is no database at {file}; name the --project or the --data folder that has it")
 
 
 @contextmanager

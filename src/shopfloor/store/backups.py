@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from shopfloor.errors import InvalidInput, StoreDamaged, StoreFull
+from shopfloor.errors import InvalidInput, SchemaTooNew, StoreDamaged, StoreFull
 from shopfloor.store import open_store, parse_sqlite_url, schema_version
 from shopfloor.store.migrate import load_migrations
 from shopfloor.store.protocol import Store
@@ -77,11 +77,12 @@ def verify_backup(path: Path) -> Manifest:
         raise StoreDamaged(f"{path} has changed since the backup was made: its digest differs from the manifest.")
     if _is_sqlite(path):
         _raise_damage(find_file_damage(path))
-        rows = count_rows(path)
+        schema, rows = sqlite_schema_version(path), count_rows(path)
     else:
-        rows = check_export(path)
-    if rows != manifest["rows"]:
-        raise StoreDamaged(f"{path} does not have the row counts of its manifest.")
+        schema, rows = read_header(path).schema, check_export(path)
+    # The digest covers the backup only, and its manifest says what an operator may expect of it.
+    if (schema, rows) != (manifest["schema"], manifest["rows"]):
+        raise StoreDamaged(f"{path} does not have the schema and the row counts of its manifest.")
     return manifest
 
 
@@ -92,6 +93,9 @@ def restore_backup(path: Path, url: str) -> Manifest:
     """
     manifest = verify_backup(path)
     target = parse_sqlite_url(url) if url.startswith("sqlite") else None
+    known = len(load_migrations("sqlite"))
+    if manifest["schema"] > known:
+        raise SchemaTooNew(found=manifest["schema"], known=known)
     if not _is_sqlite(path):
         import_file(path, url, migrate=False)
         return manifest

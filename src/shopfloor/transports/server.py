@@ -38,6 +38,9 @@ FLUSH_SECONDS = 1
 MAX_HEAD_BYTES = 64 * 1024
 # How long a request may take to arrive; a slower client would occupy a connection that others need.
 REQUEST_TIMEOUT_SECONDS = 30.0
+LATE_TIMER_SECONDS = 1.0
+"""A timer that is this late says nothing about the client. After 40 s of suspension, whole requests were answered with
+408, as if their clients had been slow."""
 
 WRITE_TIMEOUT_SECONDS = 30.0
 MIN_WRITE_BYTES = 16 * 1024
@@ -91,7 +94,7 @@ def serve(settings: Settings, ready: Callable[[Engine, str], None]) -> None:
     # The order matters: the lock before the store is migrated, the check before the socket is open, and the URL in the
     # lock file before the server announces it.
     prepare_data_folder(settings)
-    with lock_data_folder(settings) as record_url, _building(settings) as engine:
+    with lock_data_folder(settings, to_serve=True) as record_url, _building(settings) as engine:
         check_exposure(engine, settings.host)
         with open_socket(settings.host, settings.port) as bound:
             record_url(socket_url(bound))
@@ -213,8 +216,8 @@ def write_private(path: Path, text: str) -> None:
 
 
 @contextmanager
-def lock_data_folder(settings: Settings) -> Iterator[Callable[[str], None]]:
-    """Allow one server per SQLite data folder; the error of a second server names the first."""
+def lock_data_folder(settings: Settings, *, to_serve: bool = False) -> Iterator[Callable[[str], None]]:
+    """Allow one server per SQLite data folder, or a command that needs it alone; the error names the first."""
     if not settings.database_url.startswith("sqlite"):
         yield lambda url: None
         return
@@ -230,6 +233,8 @@ def lock_data_folder(settings: Settings) -> Iterator[Callable[[str], None]]:
                 where = f"at {first['url']} (process {first['pid']})"
             except (ValueError, KeyError):  # it has locked the file but not written to it yet
                 where = "and is just starting"
+            if not to_serve:
+                raise AlreadyRunning(f"A server uses {settings.data}, {where}. Stop it first") from None
             raise AlreadyRunning(
                 f"Another server already uses {settings.data}, {where}. Use that one, stop it, or give this one its "
                 "own data folder with --data"
@@ -318,6 +323,7 @@ class _Protocol(HttpToolsProtocol):
     _in_body = False
     _arriving = True
     _timer: asyncio.TimerHandle | None = None
+    _timer_due = 0.0
     _write_timer: asyncio.TimerHandle | None = None
     _unread = 0
     """Bytes that the client had not read at the last check; 0 if it has read some since, or had nothing to read."""
@@ -384,12 +390,18 @@ class _Protocol(HttpToolsProtocol):
     def _update_timer(self) -> None:
         """Run the timer while a request is arriving; a request that arrives in one piece never starts it."""
         if self._arriving and self._timer is None:
-            self._timer = self.loop.call_later(REQUEST_TIMEOUT_SECONDS, self._on_timeout)
+            self._timer_due = self.loop.time() + REQUEST_TIMEOUT_SECONDS
+            self._timer = self.loop.call_at(self._timer_due, self._on_timeout)
         elif not self._arriving and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _on_timeout(self) -> None:
+        # This process was suspended, or too busy to read. The client may have sent everything long ago.
+        if self.loop.time() - self._timer_due > LATE_TIMER_SECONDS:
+            self._timer = None
+            self._update_timer()
+            return
         # After a response has started, nothing but closing the connection can report the timeout.
         if self._in_head or (self._in_body and not self.cycle.response_started):
             self.transport.write(_REQUEST_TIMEOUT)
