@@ -87,7 +87,8 @@ def _check_schema(settings: Settings) -> Finding:
     try:
         found = schema_version(settings.database_url)
     except ShopfloorError as error:
-        return _finding("schema", "problem", error.message, error.hint or "Check the setting database")
+        fix = "Try again" if error.transient else "Check the setting database"
+        return _finding("schema", "problem", error.message, error.hint or fix)
     if found > known:
         return _finding("schema", "problem", f"version {found} is newer than {known}", "Install a newer shopfloor")
     if 0 < found < known:

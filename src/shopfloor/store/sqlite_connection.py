@@ -113,7 +113,7 @@ def translate_error(error: apsw.Error) -> ShopfloorError:
     """Translate a SQLite error into one of ours."""
     match error:
         case apsw.BusyError() | apsw.LockedError():
-            return StoreBusy()
+            return StoreBusy("Another process has locked the database; retry shortly.")
         case apsw.FullError():
             return StoreFull()
         case apsw.CantOpenError():
