@@ -229,10 +229,10 @@ def workbench_with_issuer(open_workbench, issuer):
     return open_workbench(settings={"issuer": ISSUER, "jwks_url": issuer.url})
 
 
-def sign_as_issuer(pair, algorithm="RS256", kid="key-1", **changes):
+def sign_as_issuer(pair, algorithm="RS256", kid="key-1", header=None, **changes):
     claims = {"iss": ISSUER, "aud": "shopfloor", "sub": "guest@example.com", "exp": int(time.time()) + 600} | changes
     claims = {name: value for name, value in claims.items() if value is not None}
-    return jwt.encode(claims, pair, algorithm=algorithm, headers={"kid": kid} if kid else {})
+    return jwt.encode(claims, pair, algorithm=algorithm, headers={**({"kid": kid} if kid else {}), **(header or {})})
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
@@ -278,6 +278,33 @@ def test_the_keys_are_fetched_once_for_many_tokens(workbench_with_issuer, issuer
 def test_the_issuers_claims_must_hold_as_well(workbench_with_issuer, issuer, key_pairs, changes):
     issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
     assert identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"], **changes)) == INVALID
+
+
+@pytest.mark.parametrize("kind", ["JWT", "jwt", "at+jwt", "application/at+jwt"])
+def test_access_token_of_the_issuer_may_name_its_type(workbench_with_issuer, issuer, key_pairs, kind):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    token = sign_as_issuer(key_pairs["RS256"], header={"typ": kind})
+    assert identify_caller(workbench_with_issuer, token) == "user:guest@example.com"
+
+
+@pytest.mark.parametrize("kind", ["logout+jwt", "dpop+jwt", "secevent+jwt", "at+jwt2", 5, ["JWT"]])
+def test_token_of_another_type_is_not_an_access_token(workbench_with_issuer, issuer, key_pairs, kind):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    token = sign_as_issuer(key_pairs["RS256"], header={"typ": kind})
+    assert identify_caller(workbench_with_issuer, token) == INVALID
+
+
+@pytest.mark.parametrize("header", [{"crit": ["exp"]}, {"crit": ["http://x/y"], "http://x/y": 1}, {"crit": []}])
+def test_token_with_critical_headers_is_rejected(workbench_with_issuer, issuer, key_pairs, header):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"], header=header)) == INVALID
+
+
+@pytest.mark.parametrize("claim", ["exp", "nbf", "iat"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), "9" * 5000])
+def test_time_that_is_not_a_time_is_rejected(workbench_with_issuer, issuer, key_pairs, claim, value):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"], **{claim: value})) == INVALID
 
 
 def test_invalid_subject_is_rejected(workbench_with_issuer, issuer, key_pairs):
@@ -448,6 +475,33 @@ def test_keys_that_cannot_be_confirmed_are_not_trusted_for_ever(workbench_with_i
     at[0] = jwts.MAX_KEY_AGE_SECONDS + 1
     time.sleep(0.6)  # the principal of a token is cached for half a second
     assert identify_caller(workbench_with_issuer, known).startswith("The issuer's keys cannot be fetched")
+
+
+def test_made_up_key_ids_that_arrive_together_share_one_fetch(workbench_with_issuer, issuer, key_pairs, monkeypatch):
+    issuer.keys = [build_jwk(key_pairs["RS256"], "key-1")]
+    assert identify_caller(workbench_with_issuer, sign_as_issuer(key_pairs["RS256"])) == "user:guest@example.com"
+    fetches, asked, answered = [], threading.Event(), threading.Event()
+
+    def send_slowly(*_, **__):
+        fetches.append(1)
+        asked.set()
+        # Only the first: a second fetch fails this test, and need not delay it.
+        if len(fetches) == 1:
+            answered.wait(60)
+        raise RequestFailed("slow")
+
+    monkeypatch.setattr(jwts, "send_request", send_slowly)
+    monkeypatch.setattr(jwts, "_REFETCH_SECONDS", 0)
+    monkeypatch.setattr(jwts, "_FETCH_SECONDS", 0)  # the others do not wait for the fetch either
+    junk = [sign_as_issuer(key_pairs["RS256"], kid=f"made-up-{number}") for number in range(12)]
+    first = threading.Thread(target=identify_caller, args=(workbench_with_issuer, junk[0]))
+    first.start()
+    assert asked.wait(60)
+    unknown = "The token is signed with a key that the issuer does not publish"
+    assert {identify_caller(workbench_with_issuer, token) for token in junk[1:]} == {unknown}
+    answered.set()
+    first.join(60)
+    assert len(fetches) == 1
 
 
 def test_slow_issuer_delays_only_tokens_with_unknown_keys(workbench_with_issuer, issuer, key_pairs, monkeypatch):

@@ -143,6 +143,24 @@ def test_waiting_calls_hold_no_thread_and_no_slot_and_all_resume(open_workbench)
     assert list_open_rows(shopfloor) == []
 
 
+def test_caller_that_leaves_while_its_call_waits_to_resume_leaves_no_open_row(open_workbench):
+    shopfloor = open_workbench(settings={"calls": 1})
+    engine = shopfloor.engine
+
+    async def leave_while_resuming():
+        call = asyncio.ensure_future(engine.acall(shopfloor.new_request("await", LONG)))
+        await wait_until_async(lambda: engine._admission.waiting == 1)
+        async with engine._resumptions:
+            engine.topics.wake_all()
+            await wait_until_async(lambda: engine._admission.waiting == 0)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+
+    asyncio.run(leave_while_resuming())
+    assert list_open_rows(shopfloor) == []
+
+
 def test_wait_over_the_limit_is_rejected_as_transient_and_leaves_no_open_row(open_workbench):
     shopfloor = open_workbench(settings={"waits": 1})
 

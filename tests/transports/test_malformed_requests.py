@@ -570,6 +570,18 @@ def test_ambiguous_framing_is_rejected(team: Team, framing: str):
     assert team.server.count("decision", f"context LIKE '%{marker}%'") == 0
 
 
+@pytest.mark.parametrize("codings", ["gzip, chunked", "identity, chunked", "deflate, gzip, chunked"])
+def test_coding_that_is_not_undone_is_rejected(team: Team, codings: str):
+    marker = uuid.uuid4().hex
+    body = json.dumps({"toolName": LOG_DECISION, "input": {"title": marker, "body": "b"}})
+    head = f"Transfer-Encoding: {codings}\r\nConnection: close\r\n\r\n"
+    sent = _build_raw_request(team, f"{head}{len(body):x}\r\n{body}\r\n0\r\n\r\n")
+    answer = read_until_closed(team.server.address, sent.encode())
+    assert answer.startswith(b"HTTP/1.1 501 ")
+    assert b"Transfer-Encoding is not supported, except chunked" in answer
+    assert team.server.count("decision", f"context LIKE '%{marker}%'") == 0
+
+
 def test_request_smuggled_in_a_rejected_body_does_not_run(team: Team):
     marker = uuid.uuid4().hex
     body = json.dumps({"toolName": LOG_DECISION, "input": {"title": marker, "body": "b"}})

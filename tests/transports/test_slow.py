@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.faults import wait_seconds
 from shopfloor import Settings, Shopfloor
 from shopfloor.transports import server
 
@@ -62,6 +63,24 @@ def test_unfinished_request_times_out(tmp_path: Path, short_timeout: None, sent:
     assert received.startswith(answer)
     assert answer or not received
     assert (b"HTTP/1.1 408 " in received) == (sent != b"")
+
+
+def test_time_in_which_the_server_was_suspended_is_not_the_clients(
+    tmp_path: Path, short_timeout: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(server, "LATE_TIMER_SECONDS", 0.1)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(WHOLE_REQUEST[:20])
+        # The server is in the same event loop, which now stands still for longer than a request may take.
+        wait_seconds(1.0)
+        # Several turns of the loop, in which the timer fires.
+        for _ in range(10):
+            await asyncio.sleep(0)
+        writer.write(WHOLE_REQUEST[20:])
+        return await reader.readline()
+
+    assert run_connection(tmp_path, talk) == b"HTTP/1.1 200 OK\r\n"
 
 
 def test_slow_request_within_the_timeout_is_served(tmp_path: Path):

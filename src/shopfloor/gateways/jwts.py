@@ -27,6 +27,8 @@ MAX_KEY_AGE_SECONDS = 3600
 _OWN_ISSUER = "shopfloor"
 _UNREACHABLE = "The issuer's keys cannot be fetched; try again in a moment"
 _REQUIRED_CLAIMS = ["exp", "iss", "aud", "sub"]
+_ACCESS_TOKEN_TYPES = frozenset({None, "jwt", "at+jwt", "application/at+jwt"})
+"""Values of the header `typ`. An issuer signs other kinds with the same key, such as `logout+jwt` (RFC 8725, 3.11)."""
 _ALGORITHMS_BY_KEY_TYPE = {
     "RSA": ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"],
     "EC": ["ES256", "ES384", "ES512"],
@@ -93,9 +95,13 @@ class Jwts:
 
     def _verify_foreign(self, token: str) -> ParsedToken:
         assert self._keys is not None
+        header = jwt.get_unverified_header(token)
+        kind = header.get("typ")
+        if (kind.lower() if isinstance(kind, str) else kind) not in _ACCESS_TOKEN_TYPES:
+            raise ValueError("typ")
         # Before the key is looked up: a key withdrawn during the lookup then invalidates the result at once.
         version = self._keys.check_version()
-        key = self._keys.get_key(jwt.get_unverified_header(token).get("kid"))
+        key = self._keys.get_key(header.get("kid"))
         # The key decides the algorithm. If the token did, an attacker would choose HS256 and sign with the public key.
         named = key.algorithm_name
         claims = jwt.decode(

@@ -103,7 +103,11 @@ class Gate:
         if scope["method"] in _SAFE_METHODS:
             return None
         kinds = [kind.partition(";")[0].strip().lower() for kind in headers.list("content-type")]
-        has_body = headers.find("content-length", "0") != "0" or bool(headers.list("transfer-encoding"))
+        codings = [coding.lower() for coding in headers.list("transfer-encoding")]
+        # A coding that is not undone here, such as gzip, or that a proxy may read in another way.
+        if codings not in ([], ["chunked"]):
+            return _reject(501, "Transfer-Encoding is not supported, except chunked", "Send plain JSON")
+        has_body = bool(codings) or headers.find("content-length", "0") != "0"
         # Pages of other sites can send forms and plain text without a preflight request, but not JSON.
         is_accepted = kinds == ["application/json"] or self._is_form(scope["path"])
         if (has_body or scope["method"] == "POST") and not is_accepted:
