@@ -179,6 +179,30 @@ def test_backup_and_mode_are_kept(run, checked, home):
     assert [stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()] == [0o640, 0o640]
 
 
+def test_remove_deletes_a_backup_that_is_equal_to_the_file(run, checked, home):
+    file = home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    before = '{\n  "mcpServers": {\n    "other": {\n      "command": "other"\n    }\n  }\n}\n'
+    file.write_text(before)
+    run("connect", "cursor")
+    _, out, _ = run("connect", "cursor", "--remove")
+    assert file.read_text() == before
+    assert [*file.parent.iterdir()] == [file]
+    assert f"{file}.bak" not in out
+
+
+def test_remove_names_a_backup_that_it_keeps(run, checked, home):
+    file = home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text('{\n  "mcpServers": {}\n}\n')
+    run("connect", "cursor")
+    # Changed by hand while it was connected: the backup is the only copy of what was there before.
+    file.write_text(file.read_text().replace('"mcpServers"', '"theme": "dark", "mcpServers"', 1))
+    _, out, _ = run("connect", "cursor", "--remove")
+    assert f"The backup from before is kept: {file}.bak" in out
+    assert file.with_name("mcp.json.bak").read_text() == '{\n  "mcpServers": {}\n}\n'
+
+
 def test_new_config_of_a_user_is_private(run, checked, home):
     run("connect", "cursor")
     assert stat.S_IMODE((home / ".cursor" / "mcp.json").stat().st_mode) == 0o600

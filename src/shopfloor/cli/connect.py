@@ -61,7 +61,7 @@ def connect_client(
     """Connect an MCP client: create an agent, write the client's config, and check that it gets its tools.
 
     Existing content of the config is kept, and a backup is written beside it as FILE.bak. Connecting again changes
-    nothing, or renews what no longer works.
+    nothing, or renews what no longer works. --remove deletes the backup if the file is again equal to it.
     """
     only_reads = list_all or print_only
     with ExitStack() as stack:
@@ -177,12 +177,19 @@ def _print_connections(server: Server, as_json: bool) -> None:
 def _remove_client(server: Server, client: str, scope: str | None, as_json: bool) -> None:
     removals = connections.disconnect(server, connections.find_client(client), scope)
     value = [
-        {"scope": each.scope, "files": [*map(str, each.files)], "agent": each.agent, "revoked": each.revoked}
+        {
+            "scope": each.scope,
+            "files": [*map(str, each.files)],
+            "backups": [*map(str, each.backups)],
+            "agent": each.agent,
+            "revoked": each.revoked,
+        }
         for each in removals
     ]
     lines = [f"{client} is not connected"] if not removals else []
     for each in removals:
         lines += [f"Removed the entry from {file}" for file in each.files]
+        lines += [f"The backup from before is kept: {file}" for file in each.backups]
         if each.revoked is not None:
             lines.append(f"Revoked the token {each.revoked}")
         if each.agent is None:

@@ -112,12 +112,27 @@ def _drop_empty(value: Any) -> Any:
     return {key: item for key, item in kept.items() if item not in ({}, None)}
 
 
+def get_backup(path: Path) -> Path:
+    """Return the path of a file's backup."""
+    return path.with_name(f"{path.name}.bak")
+
+
+def remove_equal_backup(path: Path) -> None:
+    """Remove the backup of a file that is equal to it, byte for byte: it has nothing more to restore."""
+    backup = get_backup(path)
+    try:
+        if path.is_file() and backup.is_file() and path.read_bytes() == backup.read_bytes():
+            backup.unlink()
+    except OSError as error:
+        raise InvalidInput(f"{backup} cannot be removed: {error.strerror}") from None
+
+
 def write_text(path: Path, text: str, *, private: bool, backup: bool = True) -> Path | None:
     """Write a file atomically, keep its mode, and return its backup. A new file that is private has mode 0600."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600 if private else 0o644
-        saved = path.with_name(f"{path.name}.bak") if path.exists() and backup else None
+        saved = get_backup(path) if path.exists() and backup else None
         if saved is not None:
             _replace(saved, path.read_bytes(), mode)
         if text.strip() not in ("", "{}"):

@@ -77,6 +77,13 @@ class FileChange:
         """Write the file and return the backup of its old version, if any."""
         return config_files.write_text(self.file, self.after, private=self.is_private) if self.is_change else None
 
+    def remove(self) -> None:
+        """Write the file without its entry. The backup that connecting has made stays, unless the file is again equal
+        to it."""
+        if self.is_change:
+            config_files.write_text(self.file, self.after, private=self.is_private, backup=False)
+            config_files.remove_equal_backup(self.file)
+
 
 def find_client(name: str) -> Client:
     """Return the client of that name."""
@@ -340,6 +347,8 @@ class Removal:
 
     scope: Scope
     files: tuple[Path, ...]
+    backups: tuple[Path, ...]
+    """Backups that differ from the files as they are now."""
     agent: str | None
     revoked: str | None
 
@@ -360,14 +369,16 @@ def _disconnect_scope(server: Server, client: Client, scope: Scope) -> Removal |
     change = FileChange(file, text, config_files.remove_member(text, client.format, keys), True)
     changes = _add_hook_change(server, client, scope, change, [])
     for each in changes:
-        each.write()
+        each.remove()
     revoked = None
     if token is not None and agent is not None:
         revoked = get_token_id(token)
         server.call_desk("token_revoke", id=revoked)
     if client.variable in json.dumps(entry):
         _get_token_file(server, client).unlink(missing_ok=True)
-    return Removal(scope, tuple(each.file for each in changes if each.is_change), agent, revoked)
+    files = tuple(each.file for each in changes if each.is_change)
+    backups = tuple(backup for each in files if (backup := config_files.get_backup(each)).exists())
+    return Removal(scope, files, backups, agent, revoked)
 
 
 def _find_connected(server: Server, client: Client, scope: Scope) -> tuple[Path, tuple[str, ...], Entry] | None:
