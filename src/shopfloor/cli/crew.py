@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +16,11 @@ from shopfloor.errors import BadSettings
 from shopfloor.runner import crew_main
 from shopfloor.settings import Settings
 
+if TYPE_CHECKING:
+    from shopfloor.serving import Shopfloor
+
 MAX_CREWS = 50
+_START_HINT = "Start one: shopfloor crew start --spec SPEC.md --agent 'opencode acp' --workers 3"
 
 app = create_app("Have several agents work on an epic, and merge only verified work.")
 
@@ -242,15 +246,21 @@ def list_crews(settings: Settings, as_json: AsJson = False) -> None:
         }
         for crew in found
     ]
-    empty = "No crews yet. Start one: shopfloor crew start --spec SPEC.md --agent 'opencode acp' --workers 3"
+    empty = f"No crews yet. {_START_HINT}"
     optional = ("reason", "cost", "tokens", "workers")
     print_result({"crews": found}, as_json, format_table(rows, empty, optional=optional))
 
 
 @command(app, "status", read_only=True)
-def show_status(settings: Settings, name: Name, follow: Follow = False, as_json: AsJson = False) -> None:
+def show_status(
+    settings: Settings,
+    name: Annotated[str | None, typer.Argument(help="Name of the crew; by default the latest.")] = None,
+    follow: Follow = False,
+    as_json: AsJson = False,
+) -> None:
     """Show a crew: its workers, its tasks and its merge queue."""
     with open_shopfloor(settings) as shopfloor:
+        name = name or _find_latest(shopfloor)
         for crew in poll_changes(follow, lambda: call_desk(shopfloor, "crew_show", crew=name), _without_times):
             print_result(crew, as_json, _format_crew(crew))
             if crew["endedAt"] is not None:
@@ -306,6 +316,13 @@ def merge_crew(settings: Settings, name: Name, as_json: AsJson = False) -> None:
     with open_shopfloor(settings) as shopfloor:
         merged = call_desk(shopfloor, "crew_merge_branch", crew=name)
     print_result(merged, as_json, crew_main.describe_merge(merged))
+
+
+def _find_latest(shopfloor: Shopfloor) -> str:
+    crews = call_desk(shopfloor, "crew_list", limit=1)["crews"]
+    if not crews:
+        raise BadSettings("No crews yet", hint=_START_HINT)
+    return str(crews[0]["crew"])
 
 
 def _steer(settings: Settings, tool: str, name: str, as_json: bool, text: str) -> None:
