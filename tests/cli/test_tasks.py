@@ -85,9 +85,18 @@ def test_mail_is_sent_listed_and_read(run: Run, run_json: RunJson, project: Path
     (mail,) = run_json("mail", "list", "--unread", "--limit", "1")
     assert mail["id"] == sent
     assert re.search(rf"\n{sent} +builder +unread +Done �\[2J +", run("mail", "list")[1])
-    assert run("mail", "read", sent.removeprefix("mail-"))[1].endswith("\n\nAll\ngreen\n")
+    ack = f"shopfloor inbox ack {sent}"
+    assert run("mail", "read", sent.removeprefix("mail-"))[1].endswith(f"\n\nAll\ngreen\n\nDone:   {ack}\n")
     assert run("mail", "list", "--unread")[1] == "No unread mail.\n"
     assert run_json("mail", "list")[0]["readAt"]
+    # Reading is not acknowledging: both still wait, and the list names the command that ends this.
+    listed = run("inbox")[1]
+    assert re.search(rf"\n{sent} +builder +acknowledgement +Done ", listed)
+    assert listed.endswith(f"\n\nDone:   shopfloor inbox ack {later}\n")
+    for mail in (sent, later):
+        assert run("inbox", "ack", mail)[1] == f"{mail} is acknowledged\n"
+    assert run("inbox")[1] == "Nothing is waiting for you.\n"
+    assert not run("mail", "read", sent)[1].count("inbox ack")
 
 
 def test_mail_body_is_read_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ import httpx2
 import pytest
 from playwright.sync_api import sync_playwright
 
-from tests.first_steps.shell import TIMEOUT_SECONDS, Shell, install_package, list_blocks
+from shopfloor.cli.init import describe_next_steps
+from tests.first_steps.shell import CHECKOUT, TIMEOUT_SECONDS, Shell, install_package, list_blocks
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
@@ -120,12 +121,26 @@ def test_commands_of_the_readme_work_as_printed(shell: Shell) -> None:
     demo, use, watch, post = (commands for _, commands in list_blocks("README.md"))
     assert demo == ["make demo"]
     shell.run(f"{demo[0].replace('make', 'shopfloor')} --seconds 2 --leave --folder {shell.home / 'demo'}")
-    with shell.serve("shopfloor serve") as url:
+    path, init, serve, *job = use
+    for command in (path, init):
+        shell.run(command)
+    with shell.serve(serve) as url:
         answer = shell.run(post[0].replace("http://localhost:3001", url))
         assert json.loads(answer)["success"] is True
-        for command in [*use, *watch]:
+        for command in [*job, *watch]:
             shell.run(command)
     assert (shell.folder / "AGENTS.md").exists()
+
+
+def test_first_steps_have_one_order_everywhere() -> None:
+    readme = "\n".join(command for _, commands in list_blocks("README.md") for command in commands)
+    quickstart = "\n".join(command for _, commands in list_blocks("docs/quickstart.md") for command in commands)
+    steps = "\n".join(["shopfloor init", *describe_next_steps([])])
+    home = (CHECKOUT / "src" / "shopfloor" / "web" / "templates" / "desk" / "home.html").read_text("utf-8")
+    order = ["shopfloor init", "shopfloor serve", "shopfloor connect claude", "shopfloor task add"]
+    for text, commands in ((readme, order), (quickstart, order), (steps, order), (home, order[2:])):
+        places = [text.index(command) for command in commands]
+        assert places == sorted(places), text
 
 
 def test_commands_of_the_tutorial_work_as_printed(shell: Shell) -> None:

@@ -72,13 +72,19 @@ def test_repeated_polling_is_one_row(populated: Desk, operator: Page) -> None:
 
 
 def test_an_error_of_a_polling_tool_is_not_folded() -> None:
-    call = {"agent": "agent:a", "tool": "mcp__mail__wait", "outcome": "ok", "reference": "ref-1"}
+    call = {"agent": "agent:a", "tool": "mcp__mail__wait", "outcome": "ok", "reference": "ref-1", "summary": ""}
     rows = fold_polling([call, call, {**call, "outcome": "TRANSIENT_ERROR"}, {**call, "agent": "agent:b"}])
     assert [(row["agent"], row["outcome"], row.get("polls")) for row in rows] == [
         ("agent:a", "ok", 2),
         ("agent:a", "TRANSIENT_ERROR", None),
         ("agent:b", "ok", 1),
     ]
+
+
+def test_a_claim_that_got_a_task_is_not_folded_with_those_that_did_not() -> None:
+    call = {"agent": "agent:a", "tool": "mcp__task__claim", "outcome": "ok", "reference": "ref-1", "summary": "None"}
+    rows = fold_polling([call, {**call, "summary": "task-2"}, call, {**call, "summary": "task-1"}])
+    assert [(row["summary"], row["polls"]) for row in rows] == [("None", 2), ("task-2", 1), ("task-1", 1)]
 
 
 def test_a_decision_and_the_call_that_logged_it_are_one_row() -> None:

@@ -7,6 +7,7 @@ import re
 import httpx2
 from playwright.sync_api import Browser, Page, expect
 
+from shopfloor.web import saved_filters
 from shopfloor.web.views.tasks import group_tasks
 from tests.serving import run_in_thread
 from tests.web.desk_support import Desk, open_desk_context
@@ -106,6 +107,72 @@ def test_a_filter_narrows_as_one_types_and_finds_a_task_beyond_the_first_thousan
     expect(operator.get_by_role("link", name="Needle")).to_be_visible()
 
 
+def test_filter_is_saved_in_the_browser_and_is_a_link_on_every_list_of_tasks(populated: Desk, operator: Page) -> None:
+    populated.ask("task_create", title="Receipts by mail", epic=1)
+    populated.open_page(operator, "/tasks?view=all")
+    field = operator.get_by_label("Filter tasks")
+    save = operator.get_by_role("button", name="Save filter")
+    expect(save).to_be_hidden()
+    field.fill("  Mail   receipts")
+    expect(operator.locator(".task-group:visible")).to_have_count(1)
+    save.click()
+    saved = operator.get_by_role("link", name="mail receipts")
+    expect(saved).to_have_attribute("aria-current", "true")
+    expect(save).to_be_hidden()
+    field.fill("nothing like this")
+    expect(operator.get_by_text("No task on this page matches")).to_be_visible()
+    expect(save).to_be_visible()
+    expect(saved).not_to_have_attribute("aria-current", "true")
+    populated.open_page(operator, "/boards/epic/1?view=list")
+    saved.click()
+    expect(operator).to_have_url(f"{populated.url}/boards/epic/1?view=list&text=mail+receipts")
+    expect(operator.locator(".task-row:visible")).to_have_count(1)
+    operator.get_by_role("button", name="Remove the filter mail receipts").click()
+    expect(saved).to_have_count(0)
+    expect(save).to_be_visible()
+
+
+def test_saved_filters_work_without_scripts(populated: Desk, browser: Browser) -> None:
+    populated.ask("task_create", title="Receipts by mail", epic=1)
+    with open_desk_context(browser, java_script_enabled=False) as context:
+        page = context.new_page()
+        populated.watch.attach(page)
+        page.goto(populated.create_link())
+        page.goto(f"{populated.url}/tasks?view=all&text=receipts")
+        page.get_by_role("button", name="Save filter").click()
+        page.goto(f"{populated.url}/tasks?view=all")
+        page.get_by_role("link", name="receipts", exact=True).click()
+        expect(page.locator(".task-row")).to_have_count(1)
+
+
+def test_a_refused_change_says_what_to_do_on_a_line_of_its_own(populated: Desk, operator: Page) -> None:
+    """Fault F31: message and hint were one sentence without a stop."""
+    populated.open_page(operator, "/boards/epic/1")
+    # The page has not seen yet that the task was deleted.
+    card = operator.locator(".task-card", has_text="task-2")
+    card.locator('[data-pick="priority"]').click()
+    operator.route(
+        "**/act/task_edit",
+        lambda route: route.fulfill(status=409, json={"error": "task-2 is unassigned", "hint": "Assign it first"}),
+    )
+    operator.get_by_role("option", name="Critical").click()
+    expect(operator.get_by_role("alert").locator("p")).to_have_text(["task-2 is unassigned", "Assign it first"])
+
+
+def test_saved_filters_are_few_short_and_different() -> None:
+    texts = saved_filters.change_filters(["a", "b"], save="  A ")
+    assert texts == ["b", "a"]
+    assert saved_filters.change_filters(texts, remove="b") == ["a"]
+    many = [str(number) for number in range(saved_filters.MAX_FILTERS)]
+    assert saved_filters.change_filters(many, save="new") == [*many[1:], "new"]
+    hostile = ["a|b", "ä; Path=/x", "<b>\u202e"]
+    assert saved_filters.parse_filters(saved_filters.format_filters(hostile)) == [each.lower() for each in hostile]
+    assert saved_filters.parse_filters("%zz|" + "x" * 999 + "||") == ["%zz", "x" * saved_filters.MAX_FILTER_CHARACTERS]
+    large = [str(number) + "\U0001f600" * 50 for number in range(saved_filters.MAX_FILTERS)]
+    assert saved_filters.parse_filters(saved_filters.format_filters(large)) == large[3:]
+    assert saved_filters.set_filter("/tasks?view=all&cursor=9&text=a", "b c") == "/tasks?view=all&text=b+c"
+
+
 def test_only_moves_that_succeed_are_offered_on_the_board(populated: Desk, operator: Page) -> None:
     """Fault F5: a pending task without an assignee could be dropped on a column that then refused it."""
     populated.ask("task_create", title="Third", epic=1)
@@ -117,14 +184,14 @@ def test_only_moves_that_succeed_are_offered_on_the_board(populated: Desk, opera
     expect(operator.locator('.board-column[data-state="COMPLETED"]')).to_have_class("board-column can-drop")
     card.dispatch_event("dragend")
     card.get_by_role("button", name="State of").click()
-    expect(operator.get_by_role("option")).to_have_text(["Cancelled", "Completed"])
+    expect(operator.get_by_role("option")).to_have_text(["Completed", "Cancelled"])
     operator.keyboard.press("Escape")
     card.get_by_role("button", name="Assignee of").click()
     operator.get_by_role("option", name="tester").click()
     column = operator.locator('.board-column[data-state="ASSIGNED"]')
     expect(column.locator(f'[data-task="{number}"]')).to_be_visible()
     card.get_by_role("button", name="State of").click()
-    expect(operator.get_by_role("option")).to_have_text(["In progress", "Pending", "Cancelled", "Completed"])
+    expect(operator.get_by_role("option")).to_have_text(["In progress", "Pending", "Completed", "Cancelled"])
 
 
 def test_cards_keep_their_size_under_the_pointer(populated: Desk, operator: Page) -> None:

@@ -80,11 +80,18 @@ def test_a_new_workspace_shows_three_steps_that_can_be_copied(desk: Desk, browse
         desk.ask("task_create", title="Fix the login page")
         tasks = page.get_by_role("region", name="Tasks")
         expect(tasks.get_by_role("link", name="Fix the login page")).to_have_attribute("href", "/tasks/1")
+        steps = page.locator(".steps li")
+        expect(steps.filter(has_text="Done:")).to_have_text([re.compile("Give it a job")])
+        desk.ask("agent_create", name="builder", type="WORKER", issueToken=False)
+        expect(steps.filter(has_text="Done:")).to_have_count(2)
+        expect(steps.last).to_contain_text("start work")
+        # Nothing has been called yet, and a chart of nothing is only a line.
+        expect(page.get_by_text("Calls per minute")).to_have_count(0)
+        desk.call_as("builder", "mcp__task__claim")
+        expect(page.locator(".steps")).to_have_count(0)
         desk.ask("epic_create", title="First")
         expect(tasks).to_have_count(0)
         expect(page.locator(".steps")).to_have_count(0)
-        # Nothing has been called yet, and a chart of nothing is only a line.
-        expect(page.get_by_text("Calls per minute")).to_have_count(0)
 
 
 def test_the_frame_does_not_move_between_pages(populated: Desk, operator: Page) -> None:
@@ -102,3 +109,19 @@ def test_runs_that_are_not_done_come_first_and_the_list_is_short() -> None:
     runs = [{"run": f"shop.task-{number}", "status": "completed"} for number in range(9)]
     selected = select_runs([*runs, {"run": "night", "status": "running"}])
     assert [run["run"] for run in selected] == ["night", *(run["run"] for run in runs[: MAX_RUNS - 1])]
+
+
+def test_tasks_that_were_handed_in_wait_for_a_review(populated: Desk, operator: Page) -> None:
+    for agent in populated.ask("agent_list", active=True)["agents"]:
+        if agent["type"] == "SUPERVISOR" and agent["id"] != "local":
+            populated.ask("agent_retire", name=agent["id"])
+    number = populated.ask("task_create", title="Paint the wall", assignee="tester")["number"]
+    for state in ("IN_PROGRESS", "REVIEW"):
+        populated.call_as("tester", "mcp__task__update_status", taskId=f"task-{number}", state=state)
+    populated.open_page(operator, "/home")
+    reviews = operator.get_by_role("region", name="To review")
+    expect(reviews).to_contain_text("handed in by tester")
+    reviews.get_by_role("link", name="Paint the wall").click()
+    operator.get_by_role("button", name="Approve").click()
+    populated.open_page(operator, "/home")
+    expect(operator.get_by_role("region", name="To review")).to_have_count(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import Browser, Page, expect
 
 from shopfloor.domain.mail import HUMAN
@@ -78,6 +80,9 @@ def test_a_question_with_options_is_answered_in_other_words(populated: Desk, ope
     operator.get_by_label("Answer to Use a queue").fill("Use both")
     operator.get_by_role("button", name="Answer", exact=True).click()
     expect(operator.locator(".given-answer")).to_contain_text("Answered Use both by operator")
+    # It waits no longer, so there is nothing to be done with.
+    expect(operator.get_by_role("button", name="Done", exact=True)).to_have_count(0)
+    expect(operator.locator(".thread .person")).to_have_text([re.compile("you")])
     assert populated.call_as("builder", "mcp__mail__ask", ticket="mail-2", timeoutSeconds=0)["answer"] == "Use both"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from shopfloor.domain.runs import RunState
 from shopfloor.repositories.uow import UnitOfWork
@@ -216,3 +216,26 @@ def test_titles_of_open_and_done_tasks_begin_on_one_line(populated: Desk, operat
     titles = operator.locator(".task-row .row-title")
     expect(titles).to_have_count(2)
     assert len({box["x"] for box in (title.bounding_box() for title in titles.all()) if box}) == 1
+
+
+def test_a_value_that_is_chosen_before_the_scripts_run_is_saved(populated: Desk, operator: Page) -> None:
+    held: list[Route] = []
+    # Playwright looks at the signature of the handler, and `held.append` has none.
+    operator.route("**/tasks.js*", lambda route: held.append(route))  # noqa: PLW0108
+    operator.goto(f"{populated.url}/tasks/1", wait_until="commit")
+    operator.locator("form[data-submit-on-change] select[name=priority]").select_option("critical")
+    while not held:
+        operator.wait_for_timeout(10)
+    held[0].continue_()
+    expect(operator.get_by_role("status")).to_contain_text("Priority changed")
+    assert populated.write(lambda uow: uow.tasks.get(1)).priority == 0
+
+
+def test_a_rejected_choice_shows_the_value_that_still_holds(populated: Desk, operator: Page) -> None:
+    populated.open_page(operator, "/tasks/1")
+    field = operator.locator("form[data-submit-on-change] select[name=priority]")
+    before = field.input_value()
+    field.evaluate("field => field.append(new Option('Unknown', '9'))")
+    field.select_option("9")
+    expect(operator.get_by_role("alert")).to_be_visible()
+    expect(field).to_have_value(before)

@@ -225,6 +225,8 @@ def _format_status(seen: dict[str, Any]) -> str:
     calls = format_count(seen["recentCalls"]["calls"], "call")
     waiting = f"{seen['waiting']} waiting for you"
     lines = [f"{paint(waiting, 'bold') if seen['waiting'] else waiting} · {counts} · {calls} in 5 min"]
+    if seen["reviews"]:
+        lines.append("Tasks wait for your review: shopfloor task list --state review")
     agents = [
         {
             "agent": each["id"],

@@ -24,7 +24,9 @@ from shopfloor.settings import Settings
 app = create_app("List what waits for a person, and respond to it.", invoke_without_command=True)
 
 REQUEST = "request-"
+READ = "Read:   "
 ANSWER = "Answer: "
+DONE = "Done:   "
 MAX_ANSWER_COMMANDS = 3
 
 Id = Annotated[str, typer.Argument(help="Id of a mail, such as mail-12.")]
@@ -54,7 +56,7 @@ def list_inbox(
             rows += [_format_mail_row(mail) for mail in seen["mails"]]
             empty = "No mail yet." if everything else "Nothing is waiting for you."
             more = "\nand older ones" if "nextCursor" in seen else ""
-            more += _format_answer_commands(seen)
+            more += _format_commands(seen)
             print_result(
                 seen,
                 as_json,
@@ -107,23 +109,35 @@ def answer(
 
 @command(app, "ack")
 def acknowledge_mail(settings: Settings, id: Id, as_json: AsJson = False) -> None:
-    """Acknowledge a mail."""
+    """Acknowledge a mail: it no longer waits for you. Reading alone leaves it in the inbox."""
     acknowledged = _call_desk_once(settings, "inbox_ack", {"mailId": id})
     print_result(acknowledged, as_json, f"{id} is acknowledged")
 
 
-def _format_answer_commands(seen: dict[str, Any]) -> str:
-    """Return the commands that answer the first open questions, each with all of its options."""
+def _format_commands(seen: dict[str, Any]) -> str:
+    """Return the commands that answer the first open questions, each with all of its options, and the one that removes
+    a mail from the list."""
     asked = [(f"{REQUEST}{request['request']}", request["options"]) for request in seen["requests"]]
-    for mail in seen["mails"]:
-        question = mail.get("question", {})
-        if question.get("state") == "OPEN":
-            asked.append((mail["id"], question["options"]))
+    asked += [(mail["id"], mail["question"]["options"]) for mail in seen["mails"] if _is_open_question(mail)]
     commands = []
     for id, options in asked[:MAX_ANSWER_COMMANDS]:
         words = " | ".join(shlex.quote(to_printable(option)) for option in options) or "TEXT"
         commands += wrap(f"shopfloor inbox answer {id} {words}", indent=len(ANSWER))
-    return "\n\n" + ANSWER + "\n".join(commands).lstrip() if commands else ""
+    lines = [f"{READ}shopfloor inbox read {asked[0][0]}"] if asked else []
+    lines += [ANSWER + "\n".join(commands).lstrip()] if commands else []
+    waiting = next((mail["id"] for mail in seen["mails"] if _is_waiting(mail) and not _is_open_question(mail)), None)
+    if waiting is not None:
+        lines.append(f"{DONE}shopfloor inbox ack {waiting}")
+    return "\n\n" + "\n".join(lines) if lines else ""
+
+
+def _is_waiting(mail: dict[str, Any]) -> bool:
+    """Return whether the mail stays in the list: it does until it is acknowledged or replied to, also once read."""
+    return mail["actedAt"] is None
+
+
+def _is_open_question(mail: dict[str, Any]) -> bool:
+    return bool(mail.get("question", {}).get("state") == "OPEN")
 
 
 def _call_desk_once(settings: Settings, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -140,11 +154,11 @@ def _parse_request_id(id: str) -> int:
 
 
 def _format_mail_row(mail: dict[str, Any]) -> dict[str, Any]:
-    wants = "reading" if mail["readAt"] is None else "-"
-    if mail["acknowledgeBefore"] and not mail["actedAt"]:
-        wants = "acknowledgement"
-    if mail.get("question", {}).get("state") == "OPEN":
+    wants = "-"
+    if _is_open_question(mail):
         wants = "answer"
+    elif _is_waiting(mail):
+        wants = "reading" if mail["readAt"] is None and not mail["acknowledgeBefore"] else "acknowledgement"
     return {
         "id": mail["id"],
         "from": mail["from"],
@@ -168,4 +182,6 @@ def format_mail(mail: dict[str, Any]) -> str:
             lines.append(
                 f"Answer:  {options} ({format_age(question['deadline'])}): shopfloor inbox answer {mail['id']} TEXT"
             )
-    return "\n".join([*lines, "", *(to_printable(line) for line in mail["body"].split("\n"))])
+    body = [to_printable(line) for line in mail["body"].split("\n")]
+    done = ["", f"{DONE}shopfloor inbox ack {mail['id']}"] if _is_waiting(mail) and not _is_open_question(mail) else []
+    return "\n".join([*lines, "", *body, *done])

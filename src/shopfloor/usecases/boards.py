@@ -117,8 +117,11 @@ def _build_column(tasks_here: Tasks, state: State, limit: int, after: int | None
         more = found[limit - 1].number if len(found) > limit else None
         return Column(state, found[:limit], count, more, None)
     looked_at = tasks_here.list_page(limit=MAX_SCANNED_TASKS, state=state, after=after)
+    words = text.lower().split()
     fitting = [
-        task for task in looked_at if text.casefold() in f"{task.number} {task.title} {task.assignee or ''}".casefold()
+        task
+        for task in looked_at
+        if all(word in f"task-{task.number} {task.title} {task.assignee or ''}".lower() for word in words)
     ]
     # A full scan has another page even if nothing on this one matched. The cursor is where the scan stopped, not the
     # last match: a rare word is found after some empty pages instead of after one scan of the whole board.

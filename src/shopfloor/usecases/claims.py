@@ -21,6 +21,9 @@ LEADERS = (SUPERVISOR, ORCHESTRATOR)
 
 HELD_STATES = (State.ASSIGNED, State.IN_PROGRESS)
 
+MAX_EPICS = 20
+"""How many epics of each state are searched for an agent that belongs to none."""
+
 RECONCILER = f"{SYSTEM.key}:reconciler"
 """The server's key when it returns the tasks of dead agents."""
 
@@ -90,9 +93,23 @@ def _find_ready_task(uow: UnitOfWork, agent: Agent, held: Task | None) -> tuple[
     ready = uow.tasks.list_ready("" if number is None else str(number))
     if ready:
         return ready[0], ""
-    if number is None:
+    if number is not None:
+        return None, f"No task is ready in epic-{number}"
+    if agent.supervisor is not None:
         return None, "No task without an epic is ready; you have no epic"
-    return None, f"No task is ready in epic-{number}"
+    return _find_ready_task_of_epics(uow), "No task is ready"
+
+
+def _find_ready_task_of_epics(uow: UnitOfWork) -> Task | None:
+    """Return a task for an agent that belongs to no epic and no supervisor, from the epics that are left to all."""
+    for state in (EpicState.IN_PROGRESS, EpicState.PLANNING):
+        for epic in uow.epics.list_page(limit=MAX_EPICS, state=state):
+            # A crew merges the work of its own agents only.
+            if uow.crews.list_of_epic(epic.id, 1):
+                continue
+            if ready := uow.tasks.list_ready(str(epic.id)):
+                return ready[0]
+    return None
 
 
 def _check_claimable(uow: UnitOfWork, agent: Agent, number: int) -> tuple[Task | None, str]:

@@ -10,9 +10,9 @@ from shopfloor.domain.crews import Crew
 from shopfloor.domain.decisions import Entry, LogFilter
 from shopfloor.domain.events import StoredEvent
 from shopfloor.domain.mail import HUMAN, agent_participant
-from shopfloor.domain.principals import LOCAL, Agent, agent_key
+from shopfloor.domain.principals import LOCAL, SUPERVISOR, Agent, agent_key
 from shopfloor.domain.runs import Run, RunState
-from shopfloor.domain.tasks import Task
+from shopfloor.domain.tasks import State, Task
 from shopfloor.domain.times import HOUR, MINUTE
 from shopfloor.repositories.escalations import Escalation
 from shopfloor.repositories.processes import Process
@@ -27,6 +27,7 @@ MAX_DECISIONS = 200
 MAX_STATEMENTS = 30
 MAX_RUNS = 20
 MAX_CREWS = 5
+MAX_REVIEWS = 5
 MAX_ESCALATIONS = 5
 MAX_RECENT_CALLS = 10_000
 RECENT_PERIOD = 5 * MINUTE
@@ -68,6 +69,7 @@ class Overview:
     runs: list[Run]
     crews: list[Crew]
     waiting: int
+    reviews: list[Task]
     dead_letters: int
     escalations: list[Escalation]
     recent_calls: int
@@ -105,6 +107,7 @@ def get_overview(uow: UnitOfWork) -> Overview:
         runs=runs,
         crews=crews,
         waiting=count_waiting(uow),
+        reviews=_list_reviews(uow, agents, crews),
         dead_letters=dead,
         escalations=[each for each in uow.escalations.list_page(MAX_ESCALATIONS) if uow.now - each.last_at < HOUR],
         recent_calls=uow.decisions.count_calls(uow.now - RECENT_PERIOD, MAX_RECENT_CALLS),
@@ -114,6 +117,15 @@ def get_overview(uow: UnitOfWork) -> Overview:
         said=_find_last_statements(uow, [status.agent.name for status in agent_statuses[:MAX_STATEMENTS]]),
         processes=uow.processes.list_all(),
     )
+
+
+def _list_reviews(uow: UnitOfWork, agents: Sequence[Agent], crews: Sequence[Crew]) -> list[Task]:
+    """Return the first tasks that wait for the person's review: those that no supervisor and no crew reviews."""
+    if any(agent.type == SUPERVISOR and agent.name != LOCAL for agent in agents):
+        return []
+    driven = {crew.epic for crew in crews if crew.state is RunState.ACTIVE}
+    handed_in = uow.tasks.list_page(limit=MAX_REVIEWS + MAX_CREWS, state=State.REVIEW)
+    return [task for task in handed_in if task.epic not in driven][:MAX_REVIEWS]
 
 
 def _find_last_statements(uow: UnitOfWork, names: Sequence[str]) -> dict[str, LastStatement]:

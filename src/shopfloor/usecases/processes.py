@@ -20,7 +20,7 @@ MAX_TIME = 2**63 - 1
 def register_process(uow: UnitOfWork, kind: str, url: str | None) -> int:
     """Register this process and return its number."""
     # Agents could not reach the server before, even if a command or a run was up and sent heartbeats.
-    is_first = kind == SERVER and not any(each.kind == SERVER for each in _list_alive(uow))
+    is_first = kind == SERVER and not any(each.kind == SERVER for each in list_alive(uow))
     uow.workspaces.record_heartbeat(uow.workspace, uow.now, MAX_TIME if is_first else uow.now - MAX_SILENCE)
     pid = os.getpid()
     return uow.processes.add(
@@ -60,11 +60,7 @@ def list_alive(uow: UnitOfWork) -> list[Process]:
 
 def is_alive(uow: UnitOfWork, id: int) -> bool:
     """Return whether the process is alive."""
-    return any(process.id == id for process in _list_alive(uow))
-
-
-def _list_alive(uow: UnitOfWork) -> list[Process]:
-    return [process for process in uow.processes.list_all() if not _is_gone(process, uow.now)]
+    return any(process.id == id for process in list_alive(uow))
 
 
 def list_processes_above(uow: UnitOfWork, kind: str) -> set[int]:

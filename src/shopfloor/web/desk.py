@@ -16,6 +16,7 @@ from shopfloor.connect import clients
 from shopfloor.engine import Engine
 from shopfloor.errors import InvalidInput, NotFound, PermissionDenied, ShopfloorError, TooBusy, Unauthenticated
 from shopfloor.toolkit import CallResult, Json, Tool
+from shopfloor.web import saved_filters
 from shopfloor.web.responses import HEADERS, safe_redirect_path, status_of
 from shopfloor.web.routes import MAX_STREAMS, Pages
 from shopfloor.web.stream import LiveStreams
@@ -66,6 +67,7 @@ class Desk:
             Route("/find", self._guard(self.find_things)),
             Route("/activity/export", self._guard(self.export_log)),
             Route("/act/{tool}", self._guard(self.call_tool), methods=["POST"]),
+            Route("/filters", self._guard(self.change_filters), methods=["POST"]),
             Route("/lists/{user}/move", self._guard(self.move_list_task), methods=["POST"]),
             *(Route(view.path, self._guard(self._serve_view(view))) for view in VIEWS),
             *(Route(old, self._redirect_to(new)) for old, new in MOVED.items()),
@@ -73,7 +75,7 @@ class Desk:
 
     def accepts_form(self, path: str) -> bool:
         """Return whether forms may be sent to this path."""
-        return path.startswith("/act/") or (path.startswith("/lists/") and path.endswith("/move"))
+        return path == "/filters" or path.startswith("/act/") or (path.startswith("/lists/") and path.endswith("/move"))
 
     def _guard(self, handle: VisitorHandler) -> Handler:
         """Wrap a handler for signed-in visitors; redirect others to the sign-in page, and render errors."""
@@ -150,7 +152,8 @@ class Desk:
             given = {**dict(request.query_params), **{k: str(v) for k, v in request.path_params.items()}}
             data = await self._load(view, visitor, given)
             address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-            data |= {"fragment": False, "here": address}
+            saved = saved_filters.parse_filters(request.cookies.get(saved_filters.COOKIE))
+            data |= {"fragment": False, "here": address, "saved_filters": saved}
             if view.topics and data.get("is_live", True):
                 data["live"] = address
             return await self._pages.render(request, view.template, 200, visitor.credential, **data)
@@ -241,6 +244,20 @@ class Desk:
             # The call may have issued the first credential, which closes the server to callers without one.
             return await self._keep_session(request, visitor, answer, form)
         return await self._render_answer(request, visitor, answer, form)
+
+    async def change_filters(self, request: Request, _: Visitor) -> Response:
+        """Save or remove a filter of tasks in this browser. It is about how pages look, not about the work, so that no
+        tool and no log knows of it."""
+        form = await self._pages.read_form(request)
+        before = saved_filters.parse_filters(request.cookies.get(saved_filters.COOKIE))
+        save = saved_filters.clean_filter(form.get("save", ""))
+        texts = saved_filters.change_filters(before, save=save, remove=form.get("remove", ""))
+        back = safe_redirect_path(form.get("back"))
+        response = RedirectResponse(saved_filters.set_filter(back, save) if save else back, 303)
+        value = saved_filters.format_filters(texts)
+        age = saved_filters.MAX_AGE_SECONDS if texts else 0
+        self._pages.sessions.set_cookie(request, response, saved_filters.COOKIE, value, age)
+        return response
 
     async def move_list_task(self, request: Request, visitor: Visitor) -> Response:
         """Move a task of a user's list, as its owner or as the operator on the owner's behalf."""

@@ -12,6 +12,7 @@ from jinja2.ext import Extension
 
 from shopfloor.domain.text import format_tool_name
 from shopfloor.web import charts, graph, icons
+from shopfloor.web.saved_filters import set_filter
 from shopfloor.web.text import format_json, render_markdown, reveal_if_text, strip_markdown
 
 # The paths, names and icons of the desk's pages.
@@ -84,6 +85,7 @@ def install_filters(templates: Environment) -> None:
         "icon": icons.icon,
         "navigation": NAVIGATION,
         "query": build_query,
+        "with_filter": set_filter,
         "sections": SECTIONS,
         "state_icon": icons.state_icon,
     }

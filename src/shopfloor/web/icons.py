@@ -123,4 +123,7 @@ def avatar(name: str) -> Markup:
     """Draw the initials of an agent or user, in a color that depends only on the name. The name is written beside
     it."""
     hue = crc32(name.encode("utf-8", "surrogatepass")) % HUES
-    return Markup(f'<span class="avatar hue-{hue}" aria-hidden="true">{escape(initials(name))}</span>')  # nosec B704 # escaped
+    letters = initials(name)
+    # Three characters would touch the edge of the circle.
+    kind = "avatar narrow" if len(letters) > 2 else "avatar"
+    return Markup(f'<span class="{kind} hue-{hue}" aria-hidden="true">{escape(letters)}</span>')  # nosec B704 # escaped

@@ -106,21 +106,22 @@ class PageSessions:
     def set_visitor_cookie(self, request: Request, response: Response) -> Response:
         """Set the cookie of a visitor that is new to `form_token`; return the response."""
         if visitor := request.scope.get(self.visitor_cookie):
-            self._set_cookie(request, response, self.visitor_cookie, visitor)
+            self.set_cookie(request, response, self.visitor_cookie, visitor)
         return response
 
     def set_session_cookie(self, request: Request, response: Response, token: str) -> None:
-        self._set_cookie(request, response, self.session_cookie, token, self._engine.sessions.seconds)
+        self.set_cookie(request, response, self.session_cookie, token, self._engine.sessions.seconds)
 
     def clear_session_cookie(self, request: Request, response: Response) -> None:
-        self._set_cookie(request, response, self.session_cookie, "", 0)
+        self.set_cookie(request, response, self.session_cookie, "", 0)
 
     def _compute_form_token(self, visitor: str, request: Request) -> str:
         # The session is part of it: a token from before the sign-in is worthless afterwards.
         cookies = f"{visitor}\n{request.cookies.get(self.session_cookie, '')}".encode()
         return base64.urlsafe_b64encode(hmac.digest(self._key, cookies, "sha256")).decode().rstrip("=")
 
-    def _set_cookie(self, request: Request, response: Response, name: str, value: str, age: int | None = None) -> None:
+    def set_cookie(self, request: Request, response: Response, name: str, value: str, age: int | None = None) -> None:
+        """Set a cookie that only this server's own pages send back."""
         # A Secure cookie would never be sent over plain HTTP, which is how a server on loopback is reached. Behind a
         # proxy with TLS the request also arrives over plain HTTP, and the public URL says what the browser sees.
         scheme, _, host = (self._engine.settings.public_url or "").partition("://")

@@ -42,6 +42,19 @@ def test_agents_are_shown_by_state_problems_first(desk: Desk) -> None:
     assert seen["events"][0]["name"]
 
 
+def test_tasks_that_are_handed_in_wait_for_the_person_unless_a_supervisor_reviews(desk: Desk) -> None:
+    number = desk("task_create", title="Paint it")["number"]
+    desk("task_assign", number=number, agentId="builder")
+    for state in ("IN_PROGRESS", "REVIEW"):
+        desk.call_as_agent("builder", "mcp__task__update_status", state=state)
+    assert desk("floor_overview")["reviews"] == []
+    desk("agent_retire", name="lead")
+    [task] = desk("floor_overview")["reviews"]
+    assert (task["id"], task["title"], task["assignee"]) == (f"task-{number}", "Paint it", "builder")
+    desk("task_complete", number=number)
+    assert desk("floor_overview")["reviews"] == []
+
+
 def test_the_server_returns_tasks_of_silent_agents_in_its_own_name(desk: Desk) -> None:
     number = desk("task_create", title="Paint it")["number"]
     desk("task_assign", number=number, agentId="builder")

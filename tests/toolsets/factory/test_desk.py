@@ -40,7 +40,10 @@ def test_inbox_lists_pending_mail_and_handles_it(tmp_path, shopfloor):
         table, _, commands = shopfloor("inbox").stdout.partition("\n\n")
         assert [line.split()[2] for line in table.splitlines()[1:]] == ["acknowledgement", "answer", "reading"]
         assert "\x1b" not in table
-        assert commands == "Answer: shopfloor inbox answer mail-2 A | B\n"
+        assert (
+            commands
+            == "Read:   shopfloor inbox read mail-2\nAnswer: shopfloor inbox answer mail-2 A | B\nDone:   shopfloor inbox ack mail-3\n"
+        )
         assert "Line\nTwo" in shopfloor("inbox", "read", "mail-1").stdout
         as_json(shopfloor("inbox", "reply", "mail-1", "Thanks", "--json"))
         assert as_json(shopfloor("inbox", "answer", "mail-2", "A", "--json"))["answer"] == "A"

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.operator_access import read_agent
+from shopfloor.usecases import crews
+from tests.operator_access import read_agent, write_as_operator
 
 STATES = ["PENDING", "ASSIGNED", "IN_PROGRESS", "REVIEW", "BLOCKED", "COMPLETED", "FAILED", "CANCELLED"]
 
@@ -36,6 +37,24 @@ def test_worker_without_an_epic_claims_from_the_epics_of_its_supervisor(team):
     epic = team.create_epic("sup")
     task = team.create_task(epicId=epic)
     assert team.call("w1", "mcp__task__claim")["task"]["id"] == task
+
+
+def test_agent_without_an_epic_claims_from_open_epics_that_have_no_crew(team_on_each_engine):
+    team = team_on_each_engine
+    team.call(None, "agent_create", name="solo", issueToken=False)
+    cancelled, driven, first, second = (team.create_epic() for _ in range(4))
+    team.call("sup", "mcp__epic__update_status", epicId=cancelled, state="CANCELLED")
+    facts = {"title": "", "spec": "", "project": ".", "branch": "b", "base": "b", "options": "{}"}
+    number = int(driven.removeprefix("epic-"))
+    write_as_operator(team.shop, lambda uow: crews.create_crew(uow, "crew", epic=number, workers=1, **facts))
+    for epic in (driven, second, first):
+        team.create_task(f"Task of {epic}", epicId=epic)
+    team.create_task("Task of no epic")
+    claimed = []
+    while (task := team.call("solo", "mcp__task__claim")["task"]) is not None:
+        claimed.append(task["title"])
+        team.call("solo", "mcp__task__update_status", taskId=task["id"], state="REVIEW")
+    assert claimed == ["Task of no epic", f"Task of {second}", f"Task of {first}"]
 
 
 def test_claim_without_a_ready_task_returns_null_and_the_reason(team):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shopfloor.domain.decisions import format_reference
+from shopfloor.domain.tasks import Task
 from shopfloor.domain.times import SECOND, format_iso, format_iso_or_none
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.toolkit import Json
@@ -29,6 +30,7 @@ def show_overview(uow: UnitOfWork) -> Json:
         "crews": [format_crew(uow, crew) for crew in seen.crews],
         "waiting": seen.waiting,
         "moreWaiting": seen.waiting == overview.MAX_COUNT,
+        "reviews": [_format_review(task) for task in seen.reviews],
         "deadLetters": seen.dead_letters,
         "escalations": [
             {
@@ -76,6 +78,11 @@ def show_overview(uow: UnitOfWork) -> Json:
             for process in seen.processes
         ],
     }  # fmt: skip
+
+
+def _format_review(task: Task) -> Json:
+    facts = {"id": f"task-{task.number}", "number": task.number, "title": task.title}
+    return {**facts, "assignee": task.assignee, "at": format_iso(task.updated_at)}
 
 
 def format_last_statement(said: LastStatement | None) -> Json | None:

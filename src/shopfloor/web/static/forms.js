@@ -85,6 +85,8 @@ const isLive = () => document.querySelector("main[data-live]") !== null;
 // A form with fields says what is wrong itself; for a button alone, a toast does.
 function showError(form, error, hint) {
   form.querySelector(".form-error")?.remove();
+  // Show the value that still holds, also because an edited form keeps live updates back.
+  if ("submitOnChange" in form.dataset) form.reset();
   if (!form.querySelector("textarea, input:not([type=hidden])")) return showToast(error, { failed: true, hint });
   const message = document.createElement("p");
   message.className = "problem form-error";

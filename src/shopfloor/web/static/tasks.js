@@ -2,10 +2,12 @@
 //
 // Keys on the selected task: s state, a assignee, p priority, x select. c creates a task.
 
-import { sendForm } from "./forms.js";
+import { hasEdits, sendForm } from "./forms.js";
 import { showToast } from "./toast.js";
 
 const PRIORITIES = ["critical", "high", "normal", "low", "backlog"];
+// Enter on the first option must not end a task that can still be done.
+const LAST_STATES = ["FAILED", "CANCELLED"];
 const words = (state) => state.toLowerCase().replaceAll("_", " ");
 const capitalize = (text) => text[0].toUpperCase() + text.slice(1);
 
@@ -16,6 +18,7 @@ const PROPERTIES = {
     options: (task) => {
       const states = task.dataset.moves.split(" ").filter(Boolean);
       if ("canComplete" in task.dataset && !states.includes("COMPLETED")) states.push("COMPLETED");
+      states.sort((one, other) => LAST_STATES.indexOf(one) - LAST_STATES.indexOf(other));
       return states.map((state) => ({ value: state, text: capitalize(words(state)) }));
     },
     send: (task, value) => moveTask(task, value),
@@ -169,12 +172,22 @@ document.addEventListener("change", (event) => {
   if (event.target.closest?.("[data-submit-on-change]")) event.target.form.requestSubmit();
 });
 
+// On a slow machine a value can be chosen before this runs. Values that a reload or the way back restores do not count.
+if (performance.getEntriesByType("navigation")[0]?.type === "navigate") {
+  for (const form of document.querySelectorAll("[data-submit-on-change]")) if (hasEdits(form)) form.requestSubmit();
+}
+
 // Filter what is shown as one types; the words are part of the address, so that a reload and a link keep them.
 function filterTasks(text) {
   const wanted = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
   for (const task of document.querySelectorAll("#live [data-words]")) {
     task.hidden = !wanted.every((word) => task.dataset.words.includes(word));
   }
+  // A heading above nothing is only in the way; columns of a board keep their places.
+  const groups = [...document.querySelectorAll("#live .task-group")];
+  for (const group of groups) group.hidden = !group.querySelector("[data-words]:not([hidden])");
+  const note = document.querySelector("[data-no-match]");
+  if (note) note.hidden = !groups.length || groups.some((group) => !group.hidden);
 }
 
 function withFilter(address, text) {
@@ -184,10 +197,25 @@ function withFilter(address, text) {
   return url.href;
 }
 
+// The button that saves the filter; one that is saved already needs none.
+function offerToSave(text) {
+  const form = document.querySelector("[data-save-filter]");
+  if (!form) return;
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean).join(" ");
+  const links = [...document.querySelectorAll(".saved-filter a")];
+  for (const link of links) {
+    if (link.title === words) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+  form.hidden = !words || links.some((link) => link.title === words);
+  form.elements.save.value = words;
+}
+
 const filter = document.querySelector("[data-filter]");
 filter?.addEventListener("input", () => {
   const text = filter.value.trim();
   filterTasks(text);
+  offerToSave(text);
   history.replaceState(null, "", withFilter(location.href, text));
   // The other views of these tasks keep the filter.
   for (const link of document.querySelectorAll(".toolbar .tabs a")) link.href = withFilter(link.href, text);

@@ -104,16 +104,17 @@ async def _search(visitor: Visitor, filters: dict[str, str], given: Given, **opt
 
 
 def fold_polling(calls: list[Json]) -> list[Json]:
-    """Return the calls, with each agent's repeated polling as one row, the newest, with a count, and each decision
-    once."""
+    """Return the calls, with each agent's polling with the same result as one row, the newest, with a count, and each
+    decision once."""
     rows: list[Json] = []
-    folded: dict[tuple[str, str], Json] = {}
+    folded: dict[tuple[str, str, str], Json] = {}
     # The call that logged a decision adds nothing to the decision itself.
     decided = {call["reference"] for call in calls if call["outcome"] == "decision"}
     for call in calls:
         if call["outcome"] == "ok" and call["reference"] in decided:
             continue
-        key = (call["agent"], call["tool"])
+        # A claim that got a task is work, between two that did not.
+        key = (call["agent"], call["tool"], call.get("summary", ""))
         if call["tool"] not in POLLING_TOOLS or call["outcome"] != "ok":
             rows.append(call)
         elif key in folded:

@@ -24,7 +24,13 @@ async def load_home(visitor: Visitor, _: Given) -> Json:
         visitor.ask("board_epics", limit=MAX_EPICS),
     )
     # The first tasks often belong to no epic. Later, the epics say what matters.
-    tasks = [] if epics["epics"] else (await visitor.ask("task_list", limit=MAX_EPICS))["tasks"]
+    first: list[Json] = []
+    tasks: list[Json] = []
+    if not epics["epics"]:
+        pages = await asyncio.gather(
+            visitor.ask("task_list", limit=MAX_EPICS), visitor.ask("task_list", limit=MAX_EPICS, includeClosed=True)
+        )
+        tasks, first = (page["tasks"] for page in pages)
     minutes = seen["callsPerMinute"]
     for sentence in seen["activity"]:
         # The page of a decision is that of the call that logged it.
@@ -42,13 +48,23 @@ async def load_home(visitor: Visitor, _: Given) -> Json:
         "epics": epics["epics"],
         "tasks": tasks,
         "runs": select_runs(seen["runs"]),
-        "is_new": not agents and not epics["epics"] and not (seen["runs"] or seen["crews"]),
+        "steps": None if epics["epics"] or seen["runs"] or seen["crews"] else list_first_steps(seen, agents, first),
         "servers": sum(process["kind"] == "serve" for process in seen["processes"]),
         # A chart without data is just a line.
         "minutes": to_bars(minutes) if any(minute["calls"] for minute in minutes) else None,
         "now": minutes[-1]["calls"] + minutes[-2]["calls"],
         "badge": format_badge(seen),
     }
+
+
+def list_first_steps(seen: Json, agents: list[Json], tasks: list[Json]) -> dict[str, bool] | None:
+    """Return the first steps of a new workspace and whether each is done, or None once an agent works."""
+    names = {agent["id"] for agent in agents}
+    # That an agent joined is no work: the sentence is about no other thing.
+    is_at_work = any(each["who"] in names and each["kind"] is not None for each in seen["activity"])
+    if is_at_work or any(task["state"] != "PENDING" for task in tasks if names):
+        return None
+    return {"connect": bool(names), "job": bool(tasks), "watch": False}
 
 
 def select_runs(runs: list[Json]) -> list[Json]:

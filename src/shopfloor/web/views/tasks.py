@@ -45,9 +45,12 @@ async def load_epics(visitor: Visitor, given: Given) -> Json:
     tasks: Json = {"groups": {}}
     if view == "all":
         tasks = await visitor.ask("task_list", limit=200, cursor=given.get("cursor"))
-        words = given.get("text", "").casefold()
+        words = given.get("text", "").lower().split()
+        # The same text as `data-words` of a card, which tasks.js filters as one types.
         shown = [
-            task for task in tasks["tasks"] if words in f"{task['id']} {task['title']} {task['assignee']}".casefold()
+            task
+            for task in tasks["tasks"]
+            if all(word in f"{task['id']} {task['title']} {task['assignee'] or ''}".lower() for word in words)
         ]
         tasks = {**tasks, "groups": group_tasks(shown)}
     elif visitor.rights == OPERATOR:
@@ -178,6 +181,7 @@ async def load_task(visitor: Visitor, given: Given) -> Json:
     states = [*task["moves"]]
     if task["canComplete"] and "COMPLETED" not in states:
         states.append("COMPLETED")
+    states.sort(key=("FAILED", "CANCELLED").__contains__)
     has_work = kind == "epic" and (task["branchName"] or task["attempts"])
     changes = await visitor.ask("task_changes", number=number) if has_work else None
     return {"task": task, "states": states, "stream": merge_stream(task), "changes": changes}
