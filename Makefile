@@ -21,8 +21,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-# One more worker than there are cores: tests spend much of their time waiting for servers and browsers.
-WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+# Two more workers than there are cores: tests spend much of their time waiting for servers and browsers.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 2)
 
 export PYTHON
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip

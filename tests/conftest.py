@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 
 from shopfloor.settings import Settings
-from tests.databases import Databases
+from tests.databases import Databases, SqliteTemplate
 from tests.postgres import PostgresServer
 from tests.workbench import Workbench
 
@@ -100,11 +100,16 @@ def postgres_database(databases: Databases) -> Iterator[str]:
     databases.give_back(url)
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> SqliteTemplate:
+    return SqliteTemplate(tmp_path_factory.mktemp("template"))
+
+
 @pytest.fixture(params=ENGINES)
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def database(request: pytest.FixtureRequest, sqlite_template: SqliteTemplate, tmp_path: Path) -> str:
     """Return the URL of a clean database, once per engine."""
     if request.param == "sqlite":
-        return f"sqlite://{tmp_path}/floor.db"
+        return sqlite_template.copy(tmp_path / "floor.db")
     return str(request.getfixturevalue("postgres_database"))
 
 
