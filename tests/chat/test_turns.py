@@ -227,7 +227,7 @@ def test_model_gets_errors_of_rejected_and_malformed_tool_calls(server):
     [
         ("make an error", ModelFailed),
         ("cut the line", ModelFailed),
-        ("take forever", ModelSlow),
+        pytest.param("take forever", ModelSlow, marks=pytest.mark.silent_model),
         ("be unauthorized", KeyRefused),
         ("go round in circles", TooManySteps),
     ],
@@ -267,13 +267,13 @@ def test_turn_continues_when_the_client_disconnects(server):
         first = next(answer.iter_text())
     id = parse_events(first)[0][1]["conversationId"]
     messages: list[Any] = []
-    until = time.monotonic() + 20
-    while len(messages) < 2 and time.monotonic() < until:
+    while len(messages) < 2:
         messages = customer.get(f"/api/conversations/{id}").json()["messages"]
         time.sleep(0.02)
     assert [each["text"] for each in messages] == ["Add a task to buy milk", 'I added "Buy milk".']
 
 
+@pytest.mark.silent_model
 def test_conversation_takes_one_turn_at_a_time(server):
     customer = server.user("customer")
     id = send_message(customer, "hello")["conversationId"]

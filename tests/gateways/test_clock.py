@@ -47,6 +47,15 @@ def test_late_answer_does_not_change_the_time(monkeypatch):
     assert steady.now() == 11_000_000
 
 
+def test_time_never_stands_still_while_it_is_corrected():
+    answers = iter([1_000_000_000, 999_900_000])
+    corrected = DatabaseClock(lambda: next(answers))
+    times = [corrected.now()]
+    corrected.synchronise()
+    times += [corrected.now() for _ in range(100)]
+    assert times == sorted(set(times))
+
+
 @pytest.mark.parametrize("step", [-3_600_000_000, 3_600_000_000])
 def test_step_of_the_database_clock_is_followed(step):
     now = [1_000_000_000]

@@ -31,8 +31,8 @@ class DatabaseClock:
     """The time of the database that several machines share: leases must not depend on how well their clocks agree.
 
     The database is queried periodically. In between, time advances with a clock that cannot be set and that also runs
-    while the machine is suspended. Each answer is off by up to a round trip; the time does not go back for that, since
-    later events must not be listed as earlier.
+    while the machine is suspended. Each answer is off by up to a round trip; the time does not go back or stand still for
+    that, since later events must not be listed as earlier, and lists continue after a time.
     """
 
     def __init__(self, read: Callable[[], int | None]) -> None:
@@ -49,8 +49,8 @@ class DatabaseClock:
             return now()
         with self._lock:
             time_now = _read_boot_time() + self._offset
-            if not time_now < self._last <= time_now + MAX_CORRECTION_MICROSECONDS:
-                self._last = time_now
+            is_correction = time_now <= self._last <= time_now + MAX_CORRECTION_MICROSECONDS
+            self._last = self._last + 1 if is_correction else time_now
             return self._last
 
     def synchronise(self) -> None:
