@@ -25,6 +25,7 @@ from typing import Any
 
 import yaml
 
+from bench import peer
 from bench.corpora import CACHE, FetchError, fetch
 from bench.plan import Plan
 from bench.table import format_rows
@@ -260,6 +261,21 @@ def measure_rows(packages: Sequence[Package], effort: Effort) -> Iterator[Row]:
         yield from _summarize_method(method, found)
 
 
+def measure_peer(packages: Sequence[Package]) -> Iterator[Row]:
+    """Judge another program on the packages, then yield its means, as `measure_rows` does for ours."""
+    scores: list[Score] = []
+    for package in packages:
+        try:
+            found = peer.find_files(package.fetch(), [question.ask for question in package.questions])
+        except (FetchError, peer.PeerFailed) as error:
+            yield {"what": f"code search, {package.title}: not measured", "because": str(error)}
+            continue
+        mine = [score_question(package, *each) for each in zip(package.questions, found, strict=True)]
+        scores += mine
+        yield summarize(f"{package.title}, {peer.METHOD}", mine) | {"language": package.language, "half": package.half}
+    yield from _summarize_method(peer.METHOD, scores)
+
+
 def ablate(packages: Sequence[Package], effort: Effort) -> Iterator[Row]:
     """Yield what each rule of the ranking adds alone, and what is lost without it, as NDCG@10."""
     asked = [each for package in packages for each in collect_package(package, effort)]
@@ -354,6 +370,7 @@ def main() -> None:
     parser.add_argument(
         "--ablation", action="store_true", help="print the gain of each rule alone, and the loss without"
     )
+    parser.add_argument("--peer", action="store_true", help="judge another program instead: words and rules of semble")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     options = parser.parse_args()
     packages = [
@@ -361,7 +378,7 @@ def main() -> None:
         for package in load_packages()
         if options.half in (None, package.half) and options.package in (None, package.title)
     ]
-    if options.effort is not Effort.WORDS:
+    if options.effort is not Effort.WORDS and not options.peer:
         embedding_model.install(MODELS)
     if options.places:
         try:
@@ -369,7 +386,10 @@ def main() -> None:
         except FetchError as error:
             parser.exit(1, f"{error}\n")
         return
-    rows = (ablate if options.ablation else measure_rows)(packages, options.effort)
+    if options.peer:
+        rows = measure_peer(packages)
+    else:
+        rows = (ablate if options.ablation else measure_rows)(packages, options.effort)
     if options.json:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False), flush=True)
