@@ -86,6 +86,7 @@ MAY_ALSO_IMPORT: dict[str, set[str]] = {
     "cli/imports.py": {"store.backups", "transports.server"},
     # It looks at a store that no engine can be built on, too.
     "cli/doctor.py": {"store"},
+    "cli/options.py": {"store"},
     "cli/serve.py": {"engine", "gateways.logs", "transports.server"},
     "cli/stdio.py": {"gateways.logs", "transports.stdio"},
 }
@@ -156,6 +157,7 @@ LATE_IMPORTS = {
     ("__init__.py", "__getattr__"): "the command line answers --help before the server is loaded",
     ("cli/__init__.py", "main"): "most starts are not for completion, and loading it takes 30 ms",
     ("cli/connect.py", "_check"): "the MCP SDK takes longer to load than connect --list takes",
+    ("cli/options.py", "check_database_exists"): "loading it takes longer than showing help",
     ("cli/options.py", "open_shopfloor"): "loading the engine takes longer than showing help",
     ("serving.py", "serving"): "the transports are too much to load for a program that only calls",
     ("gateways/tokens.py", "_jwts"): "cryptography that most commands do not need",

@@ -10,7 +10,7 @@ from shopfloor.app import build
 from shopfloor.domain.principals import OPERATOR
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
-from shopfloor.store import open_store
+from shopfloor.store import open_store, schema_version
 from shopfloor.store.migrate import load_migrations
 from shopfloor.transports.server import lock_data_folder
 from shopfloor.usecases import seals
@@ -52,6 +52,7 @@ def test_restore_refuses_a_running_server_and_a_database_that_exists(run, run_js
         ("backup",),
         ("backup", "copy.db"),
         ("verify",),
+        ("log", "verify"),
         ("export", "jsonl", "all.jsonl"),
         ("compact",),
         ("admin", "rotate", "operator-token"),
@@ -62,6 +63,16 @@ def test_a_place_without_a_database_is_rejected_and_stays_empty(run, project, ar
     assert (code, out) == (1, "")
     assert f"There is no database at {project / '.shopfloor' / 'shopfloor.db'}" in err
     assert list(project.iterdir()) == []
+
+
+def test_an_empty_postgres_database_is_rejected_and_stays_empty(run, project, postgres):
+    database = postgres.create_database()
+    for arguments in (("backup", "copy.gz"), ("verify",), ("log", "verify"), ("export", "jsonl", "all.jsonl")):
+        code, out, err = run(*arguments, "--database", database)
+        assert (code, out) == (1, "")
+        assert "There are no tables of Shopfloor in the database" in err
+    assert "there is no database yet" in run("doctor", "--database", database)[1]
+    assert schema_version(database) == 0
 
 
 @pytest.mark.parametrize(

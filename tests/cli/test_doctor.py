@@ -61,8 +61,12 @@ def test_server_of_this_project_is_named(doctor, run, project):
 
 
 def test_project_without_a_data_folder_stays_without(doctor, project):
-    assert doctor()["schema"]["message"] == "no database yet"
-    assert not (project / ".shopfloor").exists()
+    findings = doctor()
+    data = project / ".shopfloor"
+    assert findings["data folder"]["message"] == f"{data} does not exist yet"
+    assert findings["schema"]["message"] == f"there is no database yet at {data / 'shopfloor.db'}"
+    assert "integrity" not in findings
+    assert not data.exists()
 
 
 def test_dead_letters_are_a_problem_with_its_fix(doctor, run, project):

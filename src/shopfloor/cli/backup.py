@@ -63,7 +63,7 @@ def restore(
     print_result(manifest, as_json, f"Restored {_describe(manifest)} from {backup}")
 
 
-@command(app, "verify")
+@command(app, "verify", existing=lambda given: given["backup"] is None)
 def verify(
     settings: Settings,
     backup: Annotated[Path | None, typer.Argument(help="File of a backup; by default the store itself.")] = None,
@@ -74,7 +74,6 @@ def verify(
         manifest = verify_backup(backup)
         print_result(manifest, as_json, f"{backup} is complete and unchanged: {_describe(manifest)}")
         return
-    check_database_exists(settings)
     with open_shopfloor(settings) as shopfloor:
         found = call_desk(shopfloor, "store_verify")
     lines = [f"{check['part']}: {'; '.join(check['problems']) or 'ok'}" for check in found["checks"]]
@@ -109,7 +108,7 @@ def migrate(
     print_result({"from": before, "to": before if check else after}, as_json, done)
 
 
-@command(app, "compact", existing=True)
+@command(app, "compact")
 def compact(settings: Settings, as_json: AsJson = False) -> None:
     """Return the space of deleted rows to the disk. SQLite only, while no server is running.
 
@@ -118,6 +117,7 @@ def compact(settings: Settings, as_json: AsJson = False) -> None:
     path = settings.database_file
     if path is None:
         raise InvalidInput("Only a SQLite database file can be compacted; PostgreSQL does it itself.")
+    check_database_exists(settings)
     with lock_data_folder(settings):
         before, after = compact_file(path)
     done = f"The database has {format_bytes(after)}, {format_bytes(before - after)} less"

@@ -61,7 +61,8 @@ def show_status(settings: Settings, as_json: AsJson = False, follow: Follow = Fa
             print_result(seen, as_json, _format_status(seen))
 
 
-@command(app, "log", read_only=True)
+# Without a database there is nothing to verify, and an empty log would pass.
+@command(app, "log", read_only=True, existing=lambda given: given["reference"] == "verify")
 def show_log(
     settings: Settings,
     reference: Annotated[

@@ -30,7 +30,7 @@ app = create_app()
 Finding = dict[str, Any]
 
 
-@command(app, "doctor", "host", "port", read_only=True)
+@command(app, "doctor", "host", "port")
 def examine(settings: Settings, as_json: AsJson = False) -> None:
     """Check for problems: settings, disk, database, clock, port, outbox, log, clients. Each finding has its fix.
 
@@ -39,6 +39,7 @@ def examine(settings: Settings, as_json: AsJson = False) -> None:
     findings = [*_check_folder(settings), *_check_port(settings), *_check_programs()]
     schema = _check_schema(settings)
     findings.append(schema)
+    # Opening a place without a database would create one.
     if schema["level"] == "ok":
         try:
             with open_shopfloor(settings) as shopfloor:
@@ -93,7 +94,11 @@ def _check_schema(settings: Settings) -> Finding:
         return _finding("schema", "problem", f"version {found} is newer than {known}", "Install a newer shopfloor")
     if 0 < found < known:
         return _finding("schema", "problem", f"version {found} is older than {known}", "shopfloor migrate")
-    return _finding("schema", "ok", f"version {found}" if found else "no database yet")
+    if found == 0:
+        place = settings.database_file or "the address of the setting database"
+        fix = "shopfloor init, or name the --project, the --data folder or the --database that has it"
+        return _finding("schema", "warning", f"there is no database yet at {place}", fix)
+    return _finding("schema", "ok", f"version {found}")
 
 
 def _check_port(settings: Settings) -> Iterator[Finding]:

@@ -45,11 +45,17 @@ def create_app(help: str | None = None, *, invoke_without_command: bool = False)
 
 
 def command(
-    app: typer.Typer, name: str, *flags: str, read_only: bool = False, existing: bool = False, **facts: Any
+    app: typer.Typer,
+    name: str,
+    *flags: str,
+    read_only: bool = False,
+    existing: bool | Callable[[dict[str, Any]], bool] = False,
+    **facts: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a command whose first parameter is the settings, built from flags, environment and config file.
 
-    A `read_only` command does not create a data folder. An `existing` one is rejected where there is no database.
+    A `read_only` command does not create a data folder. An `existing` one is rejected where there is no database; it
+    may depend on the arguments.
     """
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,7 +86,10 @@ def default_command(app: typer.Typer) -> Callable[[Callable[..., Any]], Callable
 
 
 def with_settings(
-    run: Callable[..., Any], *flags: str, read_only: bool = False, existing: bool = False
+    run: Callable[..., Any],
+    *flags: str,
+    read_only: bool = False,
+    existing: bool | Callable[[dict[str, Any]], bool] = False,
 ) -> Callable[..., Any]:
     """Return the function with options in place of its first parameter, the settings."""
     wanted = (*PROJECT_OPTIONS, *flags)
@@ -95,7 +104,7 @@ def with_settings(
             raise BadSettings(
                 f"project: folder {settings.project} not found; name the folder that agents work on, or create it first"
             )
-        if existing:
+        if existing(given) if callable(existing) else existing:
             check_database_exists(settings)
         if not read_only:
             return run(settings, **given)
@@ -115,6 +124,11 @@ def check_database_exists(settings: Settings) -> None:
     file = settings.database_file
     if file is not None and not file.exists():
         raise BadSettings(f"There is no database at {file}; name the --project or the --data folder that has it")
+    if file is None:
+        from shopfloor.store import schema_version  # noqa: PLC0415 - loading it takes longer than showing help
+
+        if schema_version(settings.database_url) == 0:
+            raise BadSettings("There are no tables of Shopfloor in the database; name the --database that has them")
 
 
 @contextmanager
