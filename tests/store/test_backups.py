@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import threading
 from pathlib import Path
 
 import pytest
 
-from shopfloor.errors import InvalidInput, SchemaTooNew, StoreDamaged, StoreFull
+from shopfloor.errors import InvalidInput, SchemaTooNew, ShopfloorError, StoreDamaged, StoreFull
 from shopfloor.store import open_store
 from shopfloor.store.backups import create_backup, restore_backup, verify_backup
+from shopfloor.store.sqlite import copy_file
 from tests.store.support import MIGRATIONS, insert_thing, list_titles, wait_until
 
 
@@ -22,6 +24,13 @@ def floor(database):
     store.write(lambda conn: conn.execute("INSERT INTO workspace (name, created_at) VALUES ('w', 1)"))
     yield store
     store.close()
+
+
+@pytest.fixture
+def floor_file(tmp_path):
+    """A SQLite database with the real schema."""
+    open_store(f"sqlite://{tmp_path}/floor.db").close()
+    return tmp_path / "floor.db"
 
 
 def test_backup_can_be_verified_and_restored_to_a_new_place(floor, tmp_path, databases):
@@ -130,9 +139,42 @@ def test_backup_replaces_nothing_and_leaves_nothing_behind_when_it_fails(floor, 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(StoreFull):
+    with pytest.raises(StoreFull, match=f"The disk of {folder} is full"):
         create_backup(floor, folder / "copy")
     assert list(folder.iterdir()) == []
+
+
+def test_backup_to_a_read_only_disk_says_so(floor, tmp_path, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "open", fail)
+    monkeypatch.setattr(os, "unlink", fail)
+    with pytest.raises(InvalidInput, match="copy cannot be written: Read-only file system"):
+        create_backup(floor, tmp_path / "copy")
+
+
+def test_copy_that_does_not_fit_leaves_nothing_behind(floor_file, tmp_path):
+    folder = tmp_path / "full"
+    folder.mkdir()
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, hard))
+    try:
+        with pytest.raises(ShopfloorError):
+            copy_file(floor_file, folder / "copy")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    assert list(folder.iterdir()) == []
+
+
+def test_files_of_a_killed_backup_are_removed_by_a_later_one(sqlite, tmp_path):
+    killed, running, own = (tmp_path / name for name in (".a.1.shopfloor-part", ".b.2.shopfloor-part", ".c.3.part"))
+    for each in (killed, running, own):
+        each.write_bytes(b"half")
+    os.utime(killed, (0, 0))
+    os.utime(own, (0, 0))
+    create_backup(sqlite, tmp_path / "copy.db")
+    assert (killed.exists(), running.exists(), own.exists()) == (False, True, True)
 
 
 def test_backup_of_sqlite_is_not_restored_to_postgres(sqlite, tmp_path):

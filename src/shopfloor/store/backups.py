@@ -13,8 +13,9 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ MANIFEST_SUFFIX = ".manifest.json"
 SUFFIXES = {"sqlite": ".db", "postgres": ".jsonl.gz"}
 SQLITE_MAGIC = b"SQLite format 3\0"
 BUFFER_BYTES = 1 << 20
+PART_SUFFIX = ".shopfloor-part"
+MAX_PART_AGE_SECONDS = 6 * 3600
 
 Manifest = dict[str, Any]
 
@@ -141,7 +144,8 @@ def _new_file(target: Path) -> Iterator[Path]:
     """Yield an empty file beside the target, readable by its owner only, that becomes the target at the end."""
     if target.exists():
         raise InvalidInput(f"{target} already exists.", hint="Name a new file, or a folder")
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    _remove_leftovers(target.parent)
+    part = target.with_name(f".{target.name}.{os.getpid()}{PART_SUFFIX}")
     try:
         # Backups contain token digests, password hashes and the signing key.
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
@@ -152,12 +156,31 @@ def _new_file(target: Path) -> Iterator[Path]:
         folder = os.open(target.parent, os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
+    except StoreFull as error:
+        raise _describe_full_disk(target) from error
     except OSError as error:
         if error.errno in (28, 122):  # ENOSPC, EDQUOT
-            raise StoreFull from error
+            raise _describe_full_disk(target) from error
         raise InvalidInput(f"{target} cannot be written: {error.strerror}") from error
     finally:
-        part.unlink(missing_ok=True)
+        # On a read-only disk, even removing a file that does not exist fails.
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the files of processes that were killed: each may be as large as the database."""
+    for leftover in folder.glob(f".*{PART_SUFFIX}*"):
+        # Another process, maybe of another machine, may be writing it.
+        with suppress(OSError):
+            if time.time() - leftover.stat().st_mtime > MAX_PART_AGE_SECONDS:
+                leftover.unlink()
+
+
+def _describe_full_disk(target: Path) -> StoreFull:
+    return StoreFull(
+        f"The disk of {target.parent} is full; nothing was written. Free some space, or name another disk."
+    )
 
 
 def _read_manifest(path: Path) -> Manifest:

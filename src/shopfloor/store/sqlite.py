@@ -420,7 +420,9 @@ def copy_file(path: Path, target: Path) -> None:
     try:
         raw.execute("VACUUM INTO ?", (str(target),)).fetchall()
     except apsw.Error as error:
-        target.unlink(missing_ok=True)
+        # On a full disk, SQLite leaves the journal of the copy.
+        for each in (target, Path(f"{target}-journal")):
+            each.unlink(missing_ok=True)
         raise translate_error(error) from error
     finally:
         raw.close()
