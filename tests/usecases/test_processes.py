@@ -57,6 +57,12 @@ def test_process_that_closes_cleanly_is_removed(shopfloor, open_workbench, setti
     assert list_processes(shopfloor) == [("test", os.getpid())]
 
 
+def test_server_that_was_killed_is_neither_shown_nor_linked_to(idle):
+    register(idle, NO_PID, url="http://127.0.0.1:1", namespace=process_tree.read_namespace())
+    assert idle.call("desk", "floor_overview", {})["processes"] == []
+    assert idle.call("desk", "link_create", {})["serverUrl"] is None
+
+
 def test_calls_of_a_killed_process_are_closed_as_unknown(idle, settings, children):
     children.append(start_child(settings, "note:before", "fetch:hold"))
     assert [entry.kind for entry in idle.log() if entry.tool == "fetch"] == ["invocation"]
@@ -100,9 +106,9 @@ def test_process_does_not_reap_itself_after_a_long_sleep(shopfloor):
     assert reap(shopfloor) == ([], 0)
 
 
-def register(shopfloor, pid, **identity):
+def register(shopfloor, pid, url=None, **identity):
     return write_as_operator(
-        shopfloor, lambda uow: uow.processes.add("serve", socket.gethostname(), pid, None, uow.now, **identity)
+        shopfloor, lambda uow: uow.processes.add("serve", socket.gethostname(), pid, url, uow.now, **identity)
     )
 
 

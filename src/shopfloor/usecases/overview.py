@@ -115,7 +115,7 @@ def get_overview(uow: UnitOfWork) -> Overview:
         events=uow.outbox.list_recent(MAX_EVENTS),
         sentences=activity.list_recent(uow, MAX_EVENTS),
         said=_find_last_statements(uow, [status.agent.name for status in agent_statuses[:MAX_STATEMENTS]]),
-        processes=uow.processes.list_all(),
+        processes=processes.list_alive(uow),
     )
 
 

@@ -11,7 +11,7 @@ from shopfloor.domain.times import format_iso
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.toolkit import Json
 from shopfloor.toolsets.desk.contract import toolset
-from shopfloor.usecases import page_sessions, sign_in_links
+from shopfloor.usecases import page_sessions, processes, sign_in_links
 from shopfloor.usecases.external import ExternalContext
 
 ForUser = Annotated[str | None, Field(description="Sign in this user; default: the operator", max_length=255)]
@@ -23,7 +23,7 @@ Token = Annotated[str, Field(description="Text of the token", max_length=1000)]
 def create_link(uow: UnitOfWork, user: ForUser = None) -> Json:
     """Create a sign-in link to the pages: valid once, for 10 minutes. Open /enter?token=TOKEN at `serverUrl`."""
     principal = OPERATOR if user is None else Principal(Kind.USER, uow.users.get_active(user).name)
-    servers = [process.url for process in uow.processes.list_all() if process.kind == "serve" and process.url]
+    servers = [process.url for process in processes.list_alive(uow) if process.kind == "serve" and process.url]
     return {
         "token": sign_in_links.create_link(uow, principal),
         "expiresAt": format_iso(uow.now + sign_in_links.LINK_LIFETIME),
