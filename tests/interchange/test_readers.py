@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from shopfloor.errors import InvalidInput
 from shopfloor.interchange.beads import read_beads
 from shopfloor.interchange.markdown import read_markdown
-from shopfloor.interchange.plan import Plan, PlanComment, PlanItem
+from shopfloor.interchange.plan import Plan, PlanComment, PlanItem, read_text
 from shopfloor.interchange.speckit import read_speckit
 from shopfloor.interchange.taskmaster import read_taskmaster
 from shopfloor.interchange.vibe_kanban import read_vibe_kanban
@@ -248,3 +249,16 @@ def test_id_that_is_used_twice_is_reported(tmp_path):
     plan = read_beads(file)
     assert [item.title for item in plan.items] == ["New"]
     assert plan.warnings == ["a is in the file more than once; the last one counts"]
+
+
+def test_endless_and_huge_files_are_rejected(tmp_path: Path) -> None:
+    (tmp_path / "huge").touch()
+    os.truncate(tmp_path / "huge", 2**40)
+    for file in (tmp_path / "huge", Path("/dev/zero")):
+        with pytest.raises(InvalidInput, match=f"{file} is larger than 200 MB"):
+            read_text(file)
+
+
+def test_lines_may_end_with_cr_and_lf(tmp_path: Path) -> None:
+    (tmp_path / "tasks.md").write_bytes(b"\xef\xbb\xbf- [ ] one\r\n- [x] two\r\n")
+    assert [item.title for item in read_markdown(tmp_path / "tasks.md").items] == ["one", "two"]

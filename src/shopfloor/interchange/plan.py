@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,6 +15,7 @@ from shopfloor.errors import InvalidInput
 
 MAX_TITLE_CHARACTERS = 500
 MAX_TEXT_CHARACTERS = 65_536
+MAX_FILE_BYTES = 200_000_000
 DEFAULT_PRIORITY = 2
 BACKLOG_PRIORITY = 4
 
@@ -87,7 +90,12 @@ def join_sections(*sections: tuple[str, str]) -> str:
 def read_text(path: Path) -> str:
     """Return the text of a file, or raise an error that names it."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            # A device has no size, and no end.
+            is_large = os.fstat(file.fileno()).st_size > MAX_FILE_BYTES
+            if is_large or len(data := file.read(MAX_FILE_BYTES + 1)) > MAX_FILE_BYTES:
+                raise InvalidInput(f"{path} is larger than {MAX_FILE_BYTES // 1_000_000} MB", field="file")
+        return io.StringIO(data.decode("utf-8-sig"), newline=None).read()
     except FileNotFoundError:
         raise InvalidInput(f"{path} not found", field="file", rule="file_not_found") from None
     except OSError as error:
