@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from chaos import report
 from chaos.capacity import AGENT_COUNTS, compute_capacity
@@ -11,7 +14,7 @@ from chaos.ledger import Findings
 from chaos.report import DOCS, draw_growth, format_chaos, format_growth, format_soak
 from chaos.scenarios import SCENARIOS
 from chaos.sealing import format_sealing, measure_sealing
-from chaos.soak import Sample, Soak, run_soak
+from chaos.soak import Sample, Soak, read_core_waits, run_soak
 from chaos.takeover import Takeover, format_takeover
 
 
@@ -36,6 +39,12 @@ def test_soak_judges_p99_by_the_samples_of_a_quiet_machine():
         "p99 is unknown: the machine was busy with other work"
     ]
     assert build_soak([20.0, 900.0] * 10, [0.0, 0.8] * 10).list_problems() == []
+
+
+def test_wait_for_a_core_is_known_for_every_thread():
+    with ThreadPoolExecutor(3) as pool:
+        pool.submit(int).result()
+        assert read_core_waits(os.getpid()).keys() >= {str(thread.native_id) for thread in threading.enumerate()}
 
 
 def test_soak_report_has_a_row_for_each_fifth():
