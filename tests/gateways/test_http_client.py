@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -92,7 +94,16 @@ def test_response_that_is_not_http_raises_request_failed():
         thread.join()
 
 
-def test_dripping_server_is_ended_by_the_total_time_limit():
+@pytest.mark.parametrize("resolving", [0.0, 0.4])
+def test_dripping_server_is_ended_by_the_total_time_limit(monkeypatch: pytest.MonkeyPatch, resolving: float):
+    """End the request also if a slow name server used up its time."""
+    resolve = socket.getaddrinfo
+
+    def resolve_slowly(*arguments: Any, **options: Any) -> Any:
+        time.sleep(resolving)
+        return resolve(*arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_slowly)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         stop = threading.Event()
 

@@ -107,6 +107,9 @@ class _TotalTime:
         # TLS wraps the socket in another object, so it is stored again.
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             self._socket = info["return_value"].get_extra_info("socket")
+            # Nothing ends a slow name server, and without a socket there was nothing to end.
+            if self.is_over:
+                self._end()
             # Checks the connected address, not one resolved earlier: a name can change in between.
             if not self._private_addresses and self._socket is not None:
                 address = self._socket.getpeername()[0]
