@@ -67,10 +67,10 @@ class PathRules:
 
 
 def fold_name(part: str) -> str:
-    """Return a name as a file system that ignores case and Unicode form would compare it."""
+    """Return a name as a file system that ignores case, Unicode form and spaces around it would compare it."""
     if part.isascii():
-        return part.lower()
+        return part.lower().strip()
     # NFKC after casefold again: folding can produce characters that are not normalized. Format characters (Cf), such as
     # a zero-width space, are removed, because some file systems ignore them.
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", part).casefold())
-    return "".join(char for char in plain if unicodedata.category(char) != "Cf")
+    return "".join(char for char in plain if unicodedata.category(char) != "Cf").strip()

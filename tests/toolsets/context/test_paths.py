@@ -39,6 +39,7 @@ HOSTILE = [
     (".envrc", DENIED), (".netrc", DENIED), (".npmrc", DENIED), (".pypirc", DENIED), ("certs/server.pem", DENIED),
     ("SERVER.PEM", DENIED), ("id_rsa", DENIED), (".ssh/id_ed25519", DENIED), ("deploy.key", DENIED), ("store.p12", DENIED),
     (".shopfloor/shopfloor.db", DENIED), (".SHOPFLOOR/operator.token", DENIED), (".shopfloor", DENIED),
+    (".env ", DENIED), (" .env", DENIED), (".env\u00a0", DENIED), (".git /config", DENIED), (".. /x", TRAVERSAL),
     (".aws/credentials", DENIED), (".git-credentials", DENIED), ("a/b/c/.env.staging", DENIED), ("ſrc/.env", DENIED),
 ]  # fmt: skip
 
