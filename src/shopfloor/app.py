@@ -212,7 +212,16 @@ def _load_keys(store: Store, name: str) -> _Keys:
     """Find or create the workspace with its secrets and its built-in agent."""
     now = clock.now()
 
-    def load(connection: Connection) -> _Keys:
+    def find(connection: Connection) -> _Keys | None:
+        workspaces = Workspaces(connection)
+        workspace = workspaces.find(name)
+        if workspace is None or not credentials.has_local_agent(Agents(connection, workspace)):
+            return None
+        user_tokens = workspaces.find_secret(workspace, credentials.SIGNING_KEY)
+        pages = workspaces.find_secret(workspace, page_sessions.SIGNING_KEY)
+        return None if user_tokens is None or pages is None else _Keys(workspace, user_tokens, pages)
+
+    def create(connection: Connection) -> _Keys:
         workspaces = Workspaces(connection)
         workspace = workspaces.ensure(name, now)
         credentials.ensure_local_agent(Agents(connection, workspace), now)
@@ -223,7 +232,8 @@ def _load_keys(store: Store, name: str) -> _Keys:
             workspaces.ensure_secret(workspace, page_sessions.SIGNING_KEY, secrets.token_bytes(32), now),
         )
 
-    return store.write(load)
+    # Commands that read work on a full disk, and while another process keeps the database locked.
+    return store.read(find) or store.write(create)
 
 
 def _build_embeddings(settings: Settings) -> Embeddings:

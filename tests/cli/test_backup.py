@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 
+import apsw
 import pytest
 
 from shopfloor.app import build
@@ -14,6 +16,7 @@ from shopfloor.store import open_store, schema_version
 from shopfloor.store.migrate import load_migrations
 from shopfloor.transports.server import lock_data_folder
 from shopfloor.usecases import seals
+from tests.store.faults import FailingDisk
 
 
 def list_titles(project, **settings):
@@ -186,3 +189,20 @@ def test_log_verify_names_what_was_changed(run, run_json, project):
         shopfloor.engine.database.write(lambda uow: uow.seals.purge(sealed, uow.now), OPERATOR)
     code, out, _ = run("log", "verify")
     assert (code, out.splitlines()[1]) == (0, "3 older rows were deleted by retention")
+
+
+def test_commands_that_read_work_on_a_full_disk(run, run_json, project, caplog):
+    run("agent", "add", "builder", "--no-token")
+    disk = FailingDisk()
+    try:
+        disk.fail("write", apsw.FullError, times=1_000)
+        assert [agent["id"] for agent in json.loads(run("agent", "list", "--json")[1])] == ["builder", "local"]
+        assert disk.failures
+    finally:
+        disk.unregister()
+        gc.collect()
+    # The rows of the log are lost. Commands print these lines on a terminal.
+    dropped = [record for record in caplog.records if "a deferred write was dropped" in record.message]
+    assert dropped
+    assert {record.exc_info for record in dropped} == {None}
+    assert run("agent", "add", "later", "--no-token")[0] == 0

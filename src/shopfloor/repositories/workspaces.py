@@ -22,9 +22,14 @@ class Workspaces:
             name=name,
             now=now,
         )
+        workspace = self.find(name)
+        assert workspace is not None
+        return workspace
+
+    def find(self, name: str) -> int | None:
+        """Return the id of the workspace, or None."""
         row = self._connection.fetch_one("SELECT id FROM workspace WHERE name = :name", name=name)
-        assert row is not None
-        return int(row[0])
+        return None if row is None else int(row[0])
 
     def is_closed(self, workspace: int) -> bool:
         """Return whether every call needs a credential."""
@@ -85,8 +90,8 @@ class Workspaces:
             now=now,
         )
 
-    def get_secret(self, workspace: int, name: str) -> bytes:
-        """Return the workspace's secret of that name, which the first start stored."""
+    def find_secret(self, workspace: int, name: str) -> bytes | None:
+        """Return the workspace's secret of that name, or None."""
         row = self._connection.fetch_one(
             """
             SELECT value FROM secret
@@ -95,8 +100,13 @@ class Workspaces:
             workspace=workspace,
             name=name,
         )
-        assert row is not None
-        return bytes(row[0])
+        return None if row is None else bytes(row[0])
+
+    def get_secret(self, workspace: int, name: str) -> bytes:
+        """Return the workspace's secret of that name, which the first start stored."""
+        secret = self.find_secret(workspace, name)
+        assert secret is not None
+        return secret
 
     def ensure_secret(self, workspace: int, name: str, fresh: bytes, now: int) -> bytes:
         """Return the workspace's secret of that name, storing `fresh` if there is none."""

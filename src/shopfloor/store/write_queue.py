@@ -166,7 +166,9 @@ class WriteQueue:
                 self._not_full.notify_all()
         for job in failed:
             if job.error is not None:
-                _log.error("a deferred write was dropped: %s", job.error, exc_info=job.error)
+                # A store that is away explains itself. Commands print this on a terminal.
+                stack = None if isinstance(job.error, Unavailable) else job.error
+                _log.error("a deferred write was dropped: %s", job.error, exc_info=stack)
         if retried:
             _log.warning("%d deferred writes wait for the store", len(retried))
             # On the worker's own thread: awaited writes pause too, since the store failed a moment ago.

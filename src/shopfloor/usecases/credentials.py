@@ -166,6 +166,15 @@ def revoke_token(uow: UnitOfWork, id: str) -> Token:
     return uow.tokens.get(id)
 
 
+def has_local_agent(agents: Agents) -> bool:
+    """Return whether the built-in agent exists."""
+    try:
+        agents.get(LOCAL)
+    except AgentNotFound:
+        return False
+    return True
+
+
 def ensure_local_agent(agents: Agents, now: int) -> None:
     """Create the built-in agent that callers act as until the first credential is issued."""
     agents.add(check_agent_name(LOCAL), SUPERVISOR, None, None, now)
