@@ -86,7 +86,7 @@ MAY_ALSO_IMPORT: dict[str, set[str]] = {
     "cli/imports.py": {"store.backups", "transports.server"},
     # It looks at a store that no engine can be built on, too.
     "cli/doctor.py": {"store"},
-    "cli/options.py": {"store"},
+    "cli/options.py": {"store", "gateways.logs"},
     "cli/serve.py": {"engine", "gateways.logs", "transports.server"},
     "cli/stdio.py": {"gateways.logs", "transports.stdio"},
 }

@@ -83,7 +83,9 @@ def test_locked_database_is_reported_by_every_transport_in_time_and_loses_nothin
 
         locked = "Another process has locked the database; retry shortly."
         assert set(outcomes.values()) == {("TRANSIENT_ERROR", locked)}
-        assert (commands[0].returncode, commands[0].stderr) == (1, f"shopfloor: {locked}\n")
+        problem, hint = commands[0].stderr.splitlines()
+        assert (commands[0].returncode, problem) == (1, f"shopfloor: {locked}")
+        assert hint.startswith("  Try again later.")
 
         # Released: the same calls succeed, once each, and the log has both what failed and what succeeded.
         wait_until(lambda: HTTP.get(f"{server.url}/readyz").status_code == 200)

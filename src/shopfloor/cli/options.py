@@ -160,8 +160,10 @@ def _build_option(name: str) -> inspect.Parameter:
 @contextmanager
 def open_shopfloor(settings: Settings) -> Iterator[Shopfloor]:
     """Open the project in this process, without background work. A server may run at the same time."""
+    from shopfloor.gateways.logs import configure_command_logging  # noqa: PLC0415 - as below
     from shopfloor.serving import Shopfloor  # noqa: PLC0415 - loading the engine takes longer than showing help
 
+    configure_command_logging()
     shopfloor = Shopfloor(settings, kind="cli")
     try:
         yield shopfloor

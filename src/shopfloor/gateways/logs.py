@@ -22,6 +22,7 @@ from typing import Any, TextIO
 from pydantic_core import PydanticSerializationError, to_json
 
 from shopfloor.domain.times import format_iso_second
+from shopfloor.errors import Unavailable
 
 MAX_QUEUED_LINES = 4096
 
@@ -54,6 +55,24 @@ def configure_logging(style: str, level: str, stream: TextIO | None = None) -> l
     # Otherwise the calling thread would print warnings to the stream, and could block.
     logging.captureWarnings(True)
     return handler
+
+
+def configure_command_logging() -> None:
+    """Print warnings to standard error, unless logging is configured already.
+
+    A store that is temporarily unavailable is left out. The command that it fails says so itself.
+    """
+    root = logging.getLogger()
+    if not root.handlers:
+        handler = logging.StreamHandler()
+        handler.setLevel(logging.WARNING)
+        handler.addFilter(_is_about_more_than_an_outage)
+        root.addHandler(handler)
+
+
+def _is_about_more_than_an_outage(record: logging.LogRecord) -> bool:
+    values = record.args if isinstance(record.args, tuple) else ()
+    return not any(isinstance(value, Unavailable) for value in values)
 
 
 def count_dropped_lines() -> int:

@@ -151,6 +151,7 @@ class WriteQueue:
         deferred = [job for job in batch if job.waiter is None]
         failed = [job for job in deferred if job.error is not None]
         retried = [job for job in failed if self._may_retry(job)]
+        reason = retried[0].error if retried else None
         with self._mutex:
             if deferred:
                 self._retrying = bool(retried)
@@ -166,11 +167,11 @@ class WriteQueue:
                 self._not_full.notify_all()
         for job in failed:
             if job.error is not None:
-                # A store that is away explains itself. Commands print this on a terminal.
+                # A store that is away explains itself.
                 stack = None if isinstance(job.error, Unavailable) else job.error
                 _log.error("a deferred write was dropped: %s", job.error, exc_info=stack)
         if retried:
-            _log.warning("%d deferred writes wait for the store", len(retried))
+            _log.warning("deferred writes wait for the store: %s (%d waiting)", reason, len(retried))
             # On the worker's own thread: awaited writes pause too, since the store failed a moment ago.
             sleep(RETRY_PAUSE_SECONDS)
 
