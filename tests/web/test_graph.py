@@ -111,6 +111,11 @@ def test_a_preview_has_the_rows_of_a_table_without_its_marks() -> None:
 
 def test_titles_lose_their_marks_and_words_of_the_query_are_highlighted() -> None:
     assert strip_markdown("## **Use** a `queue` [here](https://x.y)") == "Use a queue here"
+
+
+def test_a_preview_separates_lines_that_are_not_sentences() -> None:
+    report = "Two tasks are merged.\n\nEpic: epic-4\nBranch: crew/epic\n\n- frame\n- footer"
+    assert strip_markdown(report) == "Two tasks are merged. Epic: epic-4 · Branch: crew/epic · frame · footer"
     assert str(mark_words("Use a <queue>", "queue a+b")) == "Use a &lt;<mark>queue</mark>&gt;"
     found = mark_words("Rounding of prices, in the cart", "rounding of the prices")
     assert str(found) == "<mark>Rounding</mark> of <mark>prices</mark>, in the cart"

@@ -31,6 +31,8 @@ _REFERENCE = re.compile(
 )
 _PAGES = {"task": "/tasks/{0}", "epic": "/boards/epic/{0}", "mail": "/inbox/mail-{0}"}
 _TABLE_HEAD = re.compile(r"<thead>.*?</thead>", re.DOTALL)
+_LINE_END = re.compile(r"<br />|</(?:p|li|tr|h[1-6]|pre)>")
+_SENTENCE_ENDS = (".", "!", "?", ":", ";", ",")
 _EMOJI_JOINER = re.compile("(?<=[^\x00-\x7f])(?:\ufe0f|\u200d)")
 
 
@@ -53,11 +55,17 @@ def render_markdown(text: str) -> Markup:
 
 
 def strip_markdown(text: str) -> str:
-    """Return the words of a Markdown text on one line, for a preview; for a table, its rows without the header."""
-    html = render_markdown(text[:MAX_PREVIEW_CHARACTERS])
+    """Return the words of a Markdown text on one line, for a preview; for a table, its rows without the header.
+
+    A line that does not end a sentence is separated from the next one by a dot.
+    """
+    html: str = render_markdown(text[:MAX_PREVIEW_CHARACTERS])
     if "<tbody>" in html:
-        html = Markup(_TABLE_HEAD.sub("", html).replace("</tr>", " · "))  # nosec B704 # the text is escaped
-    return html.striptags().removesuffix(" ·")
+        html = _TABLE_HEAD.sub("", html)
+    lines = [Markup(line).striptags() for line in _LINE_END.split(html)]  # nosec B704 # the text is escaped
+    filled = [line for line in lines if line]
+    parts = [line if line.endswith(_SENTENCE_ENDS) else f"{line} ·" for line in filled[:-1]]
+    return " ".join([*parts, *filled[-1:]])
 
 
 def format_json(value: Any) -> str:
