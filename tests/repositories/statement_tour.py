@@ -30,7 +30,7 @@ from shopfloor.domain.mail import Participant
 from shopfloor.domain.principals import Kind, Token
 from shopfloor.domain.reviews import ReviewState
 from shopfloor.domain.seals import create_seal
-from shopfloor.domain.tasks import BoardKind, State
+from shopfloor.domain.tasks import BoardKind, State, Task
 from shopfloor.domain.times import DAY, SECOND
 from shopfloor.domain.transcripts import EntryKind, NewEntry
 from shopfloor.domain.usage import UsageKind
@@ -176,6 +176,12 @@ class Tour:
         )
         file = IndexedFile("src/new.py", "stamp", digest, "Python", "m", "source", self.now)
         agent = Participant("agent:agent1")
+        task = Task(
+            number=3, kind="epic", board="1", title="title", description=None, state=State.PENDING, priority=2,
+            open_blockers=0, assignee=None, attempts=0, fence=0, version=1, worktree_path=None, branch_name=None,
+            pr_url=None, acceptance=None, due_at=None, due_zone=None, created_at=1, updated_at=1, completed_at=None,
+            deleted_at=None,
+        )  # fmt: skip
         # Keyed by Class.method.parameter, Class.parameter or parameter: the first one found is used.
         self.given = {
             "Agents.name": ["agent1"],
@@ -271,8 +277,11 @@ class Tour:
             "Tasks.board": ["1"],
             "Tasks.add_blocker.blocker": [21],
             "Tasks.add.facts": [{}],
-            "Tasks.update.changes": [{"title": "New"}, {"state": "PENDING", "assignee": None}],
+            "Tasks.update.changes": [{"title": "New"}],
+            "Tasks.transition.changes": [{"assignee": None}],
+            "Tasks.transition.state": [State.IN_PROGRESS, State.COMPLETED],
             "Tasks.state": [State.PENDING, State.IN_PROGRESS],
+            "Tasks.task": [task],
             "Reviews.owner": ["run:run1"],
             "Reviews.state": [ReviewState.APPROVED],
             "comment": ["comment"],

@@ -112,6 +112,16 @@ def test_duplicate_content_is_rejected_also_within_a_batch(call: Call):
     assert "new" not in call("task-list")
 
 
+def test_a_reopened_task_blocks_its_dependents_again(shopfloor: Shopfloor, call: Call):
+    add_tasks(call, "first", "second")
+    call("task-update", id="TAS-2", depends_on="TAS-1")
+    call("task-update", id="TAS-1", status="completed")
+    write_as_operator(shopfloor, lambda uow: run_tasks.reopen_task(uow, "r", 1))
+    assert call("task-next").startswith("TAS-1")
+    call("task-update", id="TAS-1", status="completed")
+    assert call("task-next").startswith("TAS-2")
+
+
 def test_another_run_may_have_the_same_content(shopfloor: Shopfloor, call: Call):
     create_run(shopfloor, "other")
     add_tasks(call, "a")

@@ -227,9 +227,9 @@ def test_task_is_found_by_its_present_text(team: Shopfloor):
         [],
         [f"task-{number}"],
     )
-    write_as_operator(team, lambda uow: uow.tasks.update(number, uow.now, deleted_at=uow.now))
+    write_as_operator(team, lambda uow: uow.tasks.delete(uow.tasks.get(number), uow.now))
     assert find_ids(team, make_agent("w2"), "gyrocopter") == []
-    write_as_operator(team, lambda uow: uow.tasks.update(number, uow.now, deleted_at=None))
+    write_as_operator(team, lambda uow: uow.tasks.restore(uow.tasks.get(number, deleted=True), uow.now))
     assert find_ids(team, make_agent("w2"), "gyrocopter") == [f"task-{number}"]
 
 
@@ -337,13 +337,13 @@ def test_comments_on_todo_lists_and_deleted_tasks_are_not_found(team: Shopfloor)
     def write(uow: UnitOfWork) -> None:
         own = uow.tasks_of(BoardKind.LIST, "lee").add(title="Breakfast", now=uow.now)
         uow.tasks_of(BoardKind.LIST, "lee").add_comment(own.number, "lee", "Buy marmalade", uow.now)
-        uow.tasks.update(1, uow.now, deleted_at=uow.now)
+        uow.tasks.delete(uow.tasks.get(1), uow.now)
 
     write_as_operator(team, write)
     assert {each.key: find_ids(team, each, "marmalade") for each in (*ALL_PRINCIPALS, user)} == {
         each.key: [] for each in (*ALL_PRINCIPALS, user)
     }
-    write_as_operator(team, lambda uow: uow.tasks.update(1, uow.now, deleted_at=None))
+    write_as_operator(team, lambda uow: uow.tasks.restore(uow.tasks.get(1, deleted=True), uow.now))
     assert find_ids(team, make_agent("w1"), "marmalade") == ["task-1"]
 
 

@@ -81,7 +81,7 @@ def test_changes_that_do_not_affect_search_are_not_marked(both: Shopfloor):
     both.engine.search.documents.update()
 
     def write(uow: UnitOfWork) -> None:
-        uow.tasks.update(number, uow.now, state=State.IN_PROGRESS.value, assignee="w1")
+        uow.tasks.transition(uow.tasks.get(number), State.IN_PROGRESS, uow.now, assignee="w1")
         own = uow.tasks_of(BoardKind.LIST, "lee").add(title="Breakfast", now=uow.now)
         uow.tasks_of(BoardKind.LIST, "lee").add_comment(own.number, "lee", "Buy marmalade", uow.now)
         log_decision(uow, "result")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
+from shopfloor.domain.tasks import State
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases import crews, merge_queue
 from tests.web.desk_support import Desk
@@ -49,7 +50,7 @@ def test_the_question_that_a_crew_waits_for_is_answered_on_its_page(populated: D
 
     def begin(uow: UnitOfWork) -> int:
         [task] = crews.list_tasks(uow, uow.crews.update("crew-night", uow.now, phase="work"))
-        uow.tasks.update(task.number, uow.now, state="IN_PROGRESS", assignee=worker, attempts=1)
+        uow.tasks.transition(task, State.IN_PROGRESS, uow.now, assignee=worker, attempts=1)
         return task.number
 
     number = populated.write(begin)
@@ -82,8 +83,8 @@ def test_a_crew_is_merged_and_its_work_reviewed_on_the_pages(populated: Desk, op
         [task] = crews.list_tasks(uow, crew)
         facts = {"project": str(tmp_path / "repository"), "branch": branch, "phase": "work"}
         crew = uow.crews.update("crew-night", uow.now, **facts)
-        changes = {"state": "REVIEW", "assignee": "crew-night-worker-1", "attempts": 1, "branch_name": "work"}
-        uow.tasks.update(task.number, uow.now, **changes)
+        changes = {"assignee": "crew-night-worker-1", "attempts": 1, "branch_name": "work"}
+        uow.tasks.transition(task, State.REVIEW, uow.now, **changes)
         merge_queue.add_merge(uow, crew, task.number, branch="work", commit=commit, review=True)
         return task.number
 

@@ -22,6 +22,8 @@ _CHANGEABLE = frozenset(
         "started_at", "held_at",
     }
 )  # fmt: skip
+_OWNED = frozenset({"state", "completed_at", "started_at", "deleted_at"})
+"""Columns that only `transition`, `delete` and `restore` change: others depend on them."""
 _SEARCHED = frozenset({"title", "description", "deleted_at"})
 """Columns that the search index covers."""
 _SEEN_BY_ALL = (
@@ -110,7 +112,32 @@ class Tasks:
         return [row[0] for row in rows]
 
     def update(self, number: int, now: int, **changes: Any) -> Task:
-        """Change columns of the task and return it with its next version."""
+        """Change columns of the task and return it with its next version. `transition` changes its state."""
+        assert _OWNED.isdisjoint(changes)
+        return self._update(number, now, changes)
+
+    def transition(self, task: Task, state: State, now: int, **changes: Any) -> Task:
+        """Set the state of the task with everything that follows from it, and return the task.
+
+        The caller has checked that the task may move. `changes` are columns that change with the state.
+        """
+        assert _OWNED.isdisjoint(changes)
+        if state is task.state:
+            return self._update(task.number, now, changes) if changes else task
+        follows: dict[str, Any] = {"state": state.value, "completed_at": now if state is State.COMPLETED else None}
+        if state is State.IN_PROGRESS and task.started_at is None:
+            follows["started_at"] = now
+        return self._settle_dependents(task, self._update(task.number, now, follows | changes))
+
+    def delete(self, task: Task, now: int) -> Task:
+        """Mark the task as deleted: the tasks that depend on it no longer wait for it."""
+        return self._settle_dependents(task, self._update(task.number, now, {"deleted_at": now}))
+
+    def restore(self, task: Task, now: int) -> Task:
+        """Undo `delete`."""
+        return self._settle_dependents(task, self._update(task.number, now, {"deleted_at": None}))
+
+    def _update(self, number: int, now: int, changes: dict[str, Any]) -> Task:
         # Column names become part of the statement, so only known ones may.
         assert set(changes) <= _CHANGEABLE
         row = self._connection.fetch_one(
@@ -422,11 +449,11 @@ class Tasks:
             **self._bound,
         )
 
-    def release_dependents(self, blocker: int, by: int = -1) -> None:
-        """Add `by` to the open blockers of the tasks that depend on this one.
-
-        `by` is -1 when the task completes or is deleted, and +1 when it reopens or is restored.
-        """
+    def _settle_dependents(self, before: Task, after: Task) -> Task:
+        """Count the open blockers of the tasks that depend on this one, if it has begun or ceased to block them."""
+        # The tasks of a list have no dependencies.
+        if before.is_blocking is after.is_blocking or self._kind is BoardKind.LIST:
+            return after
         self._connection.execute(
             f"""
             UPDATE task SET open_blockers = open_blockers + :by
@@ -434,10 +461,11 @@ class Tasks:
               AND number IN (SELECT task FROM dependency WHERE workspace = :workspace
                 AND blocker = :blocker) AND {self._holds("blocker")}
             """,
-            blocker=blocker,
-            by=by,
+            blocker=after.number,
+            by=1 if after.is_blocking else -1,
             **self._bound,
         )
+        return after
 
     def _holds(self, parameter: str) -> str:
         """Return the condition that a task is within the scope."""

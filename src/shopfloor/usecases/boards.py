@@ -273,9 +273,7 @@ def delete_task(uow: UnitOfWork, number: int) -> Task:
     task = uow.tasks.get(number)
     if task.state in (State.ASSIGNED, State.IN_PROGRESS):
         raise InvalidState(f"task-{number} is assigned to {task.assignee}", hint="Cancel it or give it back first")
-    if task.is_blocking:
-        uow.tasks.release_dependents(number)
-    return tasks.emit_change(uow, uow.tasks.update(number, uow.now, deleted_at=uow.now))
+    return tasks.emit_change(uow, uow.tasks.delete(task, uow.now))
 
 
 def restore_task(uow: UnitOfWork, number: int) -> Task:
@@ -289,9 +287,7 @@ def restore_task(uow: UnitOfWork, number: int) -> Task:
         raise TaskNotFound(task=number)
     if task.epic is not None and task.state not in FINISHED:
         tasks.require_open_epic(uow, task.epic)
-    if not task.completed:
-        uow.tasks.release_dependents(number, +1)
-    return tasks.emit_change(uow, uow.tasks.update(number, uow.now, deleted_at=None))
+    return tasks.emit_change(uow, uow.tasks.restore(task, uow.now))
 
 
 def purge_deleted(uow: UnitOfWork, limit: int) -> int:

@@ -63,14 +63,13 @@ def claim_task(uow: UnitOfWork, number: int | None) -> tuple[Task | None, str]:
     if task is None:
         return None, reason
     # The new fence invalidates an earlier holder's claim: its next report carries the old number.
-    started = uow.tasks.update(
-        task.number,
+    started = uow.tasks.transition(
+        task,
+        State.IN_PROGRESS,
         uow.now,
-        state=State.IN_PROGRESS.value,
         assignee=agent.name,
         fence=task.fence + 1,
         attempts=task.attempts + 1,
-        started_at=task.started_at or uow.now,
         held_at=task.held_at if task.state is State.IN_PROGRESS else uow.now,
     )
     uow.agents.set_task(agent.name, task.number, uow.now)
@@ -164,9 +163,7 @@ def assign_task(uow: UnitOfWork, number: int, name: str) -> Task:
     if task.assignee == name and task.state is not State.PENDING:
         return task
     state = State.ASSIGNED if task.state is State.PENDING else task.state
-    assigned = uow.tasks.update(
-        number, uow.now, state=state.value, assignee=name, fence=task.fence + 1, held_at=uow.now
-    )
+    assigned = uow.tasks.transition(task, state, uow.now, assignee=name, fence=task.fence + 1, held_at=uow.now)
     if task.assignee is not None:
         release_current_task(uow, task.assignee, number)
     if state in HELD_STATES:
@@ -234,13 +231,13 @@ def complete_task(uow: UnitOfWork, number: int, comment: str | None) -> Task:
         tasks.add_comment(uow, task, comment)
     if approvals.settle_merge(uow, task, State.COMPLETED, comment):
         return tasks.emit_change(uow, task)
-    # A new fence, so that a late report of the holder is rejected.
-    moved = uow.tasks.update(number, uow.now, fence=task.fence + 1)
+    moved = task
     # The table of moves has no shortcut: a task is completed from REVIEW, which follows IN_PROGRESS.
     for state in (State.IN_PROGRESS, State.REVIEW, State.COMPLETED):
         if state is State.IN_PROGRESS and task.state is State.REVIEW:
             continue
-        moved = tasks.move_task(uow, uow.tasks, moved, state)
+        # A new fence, so that a late report from the holder is rejected.
+        moved = tasks.move_task(uow, uow.tasks, moved, state, fence=task.fence + 1)
     if task.assignee is not None:
         release_current_task(uow, task.assignee, number)
         _mail_assignee(uow, moved, f"Completed: task-{number} {task.title}", comment or "")
@@ -335,10 +332,10 @@ def return_task(uow: UnitOfWork, task: Task, reason: str, *, by: str = RECONCILE
     if failed is None:
         failed = task.state is State.IN_PROGRESS and task.attempts >= uow.limits.attempts
     state = State.FAILED if failed else State.PENDING
-    returned = uow.tasks.update(
-        task.number,
+    returned = uow.tasks.transition(
+        task,
+        state,
         uow.now,
-        state=state.value,
         assignee=task.assignee if failed else None,
         fence=task.fence + 1,
         held_at=None,

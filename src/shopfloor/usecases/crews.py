@@ -172,8 +172,9 @@ def _retry_failed_tasks(uow: UnitOfWork, crew: Crew) -> None:
         if task.state is not State.FAILED:
             continue
         uow.tasks.lock(task.number)
-        given = {"state": State.PENDING.value, "assignee": None, "attempts": 0, "fence": task.fence + 1}
-        pending = uow.tasks.update(task.number, uow.now, held_at=None, **given)
+        pending = uow.tasks.transition(
+            task, State.PENDING, uow.now, assignee=None, attempts=0, fence=task.fence + 1, held_at=None
+        )
         if uow.merges.find(task.number) is not None:
             uow.merges.update(task.number, uow.now, attempts=0)
         uow.tasks.add_comment(task.number, SYSTEM.name, "PENDING: a person asked for a retry", uow.now)

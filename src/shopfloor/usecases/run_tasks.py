@@ -215,7 +215,7 @@ def reopen_task(uow: UnitOfWork, run: str, number: int) -> Task:
     board = uow.tasks_of(BoardKind.LOOP, run)
     task = board.get(number)
     if task.state is State.COMPLETED:
-        task = board.update(number, uow.now, state=State.PENDING.value, completed_at=None)
+        task = board.transition(task, State.PENDING, uow.now)
         uow.emit(RunTaskChanged(run=run, task=number))
     return task
 

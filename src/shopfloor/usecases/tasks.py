@@ -16,19 +16,9 @@ from shopfloor.repositories.uow import UnitOfWork
 
 
 def move_task(uow: UnitOfWork, tasks: Tasks, task: Task, state: State, **changes: Any) -> Task:
-    """Move a task, and update the open blockers of its dependents."""
+    """Move a task to a state that its board allows."""
     check_move(BoardKind(task.kind), task.state, state)
-    if state is task.state:
-        return tasks.update(task.number, uow.now, **changes) if changes else task
-    completed_at = uow.now if state is State.COMPLETED else None
-    if state is State.IN_PROGRESS and task.started_at is None:
-        changes["started_at"] = uow.now
-    moved = tasks.update(task.number, uow.now, state=state.value, completed_at=completed_at, **changes)
-    if state is State.COMPLETED:
-        tasks.release_dependents(task.number)
-    elif task.completed:
-        tasks.release_dependents(task.number, +1)
-    return moved
+    return tasks.transition(task, state, uow.now, **changes)
 
 
 def add_dependency(tasks: Tasks, number: int, blocker: int) -> None:

@@ -73,7 +73,7 @@ def delete_task(uow: UnitOfWork, number: int) -> Task:
     """Delete a task; it can be restored for 30 days."""
     own = _own_tasks(uow)
     task = own.get(number)
-    own.update(number, uow.now, deleted_at=uow.now)
+    own.delete(task, uow.now)
     return _emit_change(uow, task, "deleted")
 
 
@@ -85,7 +85,7 @@ def restore_task(uow: UnitOfWork, number: int) -> Task:
         return task
     if task.deleted_at < uow.now - DELETED_RETENTION:
         raise TaskNotFound(task=number)
-    return _emit_change(uow, own.update(number, uow.now, deleted_at=None), "restored")
+    return _emit_change(uow, own.restore(task, uow.now), "restored")
 
 
 def list_deleted(uow: UnitOfWork, limit: int) -> list[Task]:

@@ -277,7 +277,7 @@ def test_work_that_is_returned_too_often_fails_and_a_person_is_alerted(
             crew = uow.crews.get("team")
             merge_queue.add_merge(uow, crew, team, branch="b", commit=tip, review=False)
             facts: dict[str, Any] = {"attempts": 2, "conflict": conflict, "hint": "Try it again"}
-            uow.tasks.update(team, uow.now, state="REVIEW")
+            uow.tasks.transition(uow.tasks.get(team), State.REVIEW, uow.now)
             return merge_queue.return_merge(uow, crew, team, output, **facts).attempts
 
         attempts = write_as_operator(desk.shopfloor, give_back)
@@ -296,7 +296,7 @@ def test_work_that_is_returned_too_often_fails_and_a_person_is_alerted(
 
 def test_a_task_that_a_worker_gives_back_is_free_again_and_in_the_log(desk: Desk, team: int) -> None:
     def give_back(uow: UnitOfWork) -> tuple[Task, list[str]]:
-        uow.tasks.update(team, uow.now, state="IN_PROGRESS", assignee="builder", held_at=uow.now)
+        uow.tasks.transition(uow.tasks.get(team), State.IN_PROGRESS, uow.now, assignee="builder", held_at=uow.now)
         task = crews.return_task(uow, team, "builder", "the agent died", attempts=5, final=False, hint="")
         rows = uow.decisions.list_page(limit=5, before=None, task=team)
         return task, [f"{row.actor}: {row.reasoning}" for row in rows if row.kind == "recovery"]

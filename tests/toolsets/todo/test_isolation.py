@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shopfloor.domain.conversations import Conversation, PendingDeletion
 from shopfloor.domain.principals import OPERATOR
-from shopfloor.domain.tasks import BoardKind, State
+from shopfloor.domain.tasks import BoardKind, State, Task
 from shopfloor.domain.text import LINE_BREAKS
 from shopfloor.errors import NotFound, ShopfloorError
 from shopfloor.repositories.conversations import Conversations
@@ -24,6 +24,12 @@ from shopfloor.settings import Settings
 from shopfloor.usecases import todos
 
 TABLES = ("task", "dependency", "conversation", "chat_message", "comment")
+
+MINE = Task(
+    number=1, kind="list", board="customer", title="Mine", description=None, state=State.PENDING, priority=2,
+    open_blockers=0, assignee=None, attempts=0, fence=0, version=1, worktree_path=None, branch_name=None, pr_url=None,
+    acceptance=None, due_at=None, due_zone=None, created_at=7, updated_at=7, completed_at=None, deleted_at=None,
+)  # fmt: skip
 
 # One value for every parameter of every method; a method with a parameter that is not here fails the test.
 ARGUMENTS: dict[str, Any] = {
@@ -40,7 +46,6 @@ ARGUMENTS: dict[str, Any] = {
     "before": None,
     "blocker": 2,
     "board": "customer",
-    "by": -1,
     "deleted": True,
     "error": None,
     "id": 1,
@@ -52,12 +57,14 @@ ARGUMENTS: dict[str, Any] = {
     "since": 0,
     "state": None,
     "target": 2,
+    "task": MINE,
     "text": "planted",
     "title": "planted",
     "tool_calls": None,
 }
 MORE: dict[str, list[dict[str, Any]]] = {
-    "Tasks.update": [{"title": "stolen"}, {"deleted_at": 1}, {"board": "intruder"}, {"state": State.COMPLETED.value}],
+    "Tasks.update": [{"title": "stolen"}, {"board": "intruder"}],
+    "Tasks.transition": [{"state": State.COMPLETED}],
     "Tasks.purge_deleted": [{"before": 2**62}],
     "Conversations.list_page": [{"before": (2**62, 2**62)}],
 }
