@@ -146,7 +146,7 @@ def test_description_is_the_docstring():
 
 
 def test_tool_has_its_hints():
-    assert (TOOL.read_only, TOOL.destructive, TOOL.idempotent, TOOL.outside, TOOL.waits) == (
+    assert (TOOL.read_only, TOOL.destructive, TOOL.idempotent, TOOL.external, TOOL.waits) == (
         False,
         False,
         False,

@@ -69,11 +69,11 @@ class Tools:
             self._record_run(text)
             return {"looked": text}
 
-        @bench.tool("fetch", outside=True)
-        def fetch(outside: ExternalContext, text: str) -> dict[str, Any]:
+        @bench.tool("fetch", external=True)
+        def fetch(external: ExternalContext, text: str) -> dict[str, Any]:
             """Run outside of a transaction, then log a decision."""
             self._record_run(text)
-            return {"fetched": text, "log": outside.write(lambda uow: self._log_decision(uow, text))}
+            return {"fetched": text, "log": external.write(lambda uow: self._log_decision(uow, text))}
 
         @bench.tool("await")
         def await_decision(uow: UnitOfWork, text: str, seconds: int = 60, resumed: Waiting | None = None) -> Any:

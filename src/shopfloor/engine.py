@@ -319,7 +319,7 @@ class Engine:
         """
         tool = request.tool
         # The keys of an external issuer may have to be fetched over HTTP, which would block the event loop.
-        if (tool is not None and tool.outside) or not self.identity.resolves_locally(request.credential):
+        if (tool is not None and tool.external) or not self.identity.resolves_locally(request.credential):
             return self._executor
         return self._read_executor if tool is not None and tool.read_only and not tool.waits else None
 

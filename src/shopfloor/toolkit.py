@@ -50,7 +50,7 @@ class Tool:
     read_only: bool
     destructive: bool
     idempotent: bool
-    outside: bool
+    external: bool
     waits: bool
     secret: bool
     stores_input: bool = False
@@ -186,7 +186,7 @@ class Toolset:
         read_only: bool = False,
         destructive: bool = False,
         idempotent: bool = False,
-        outside: bool = False,
+        external: bool = False,
         secret: bool = False,
         stores_input: bool = False,
         admin: bool = False,
@@ -196,7 +196,7 @@ class Toolset:
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register the decorated function.
 
-        `outside` marks a tool that waits on more than the store, `secret` one whose result is shown only once, `admin`
+        `external` marks a tool that waits on more than the store, `secret` one whose result is shown only once, `admin`
         one for the operator alone, `approval` one that lets a driven agent do something, and `critical` one whose
         failures always go to the operator. `stores_input` marks a tool that stores its arguments, so that the log has
         only their size. A tool that is not `listed` can be called but is not in the tool list.
@@ -216,7 +216,7 @@ class Toolset:
                 read_only=read_only,
                 destructive=destructive,
                 idempotent=idempotent or read_only,
-                outside=outside,
+                external=external,
                 secret=secret,
                 stores_input=stores_input,
                 admin=admin,

@@ -72,8 +72,8 @@ def test_progress_grows_with_each_batch(large_project: Path, monkeypatch: pytest
     monkeypatch.setattr(file_index, "ROWS_PER_TRANSACTION", FILES // 6)
     reports: list[Any] = []
     with open_floor(large_project) as shopfloor:
-        outside = open_external(shopfloor, report=lambda *values: reports.append(values))
-        while not shopfloor.engine.search.refresh(outside).complete:
+        external = open_external(shopfloor, report=lambda *values: reports.append(values))
+        while not shopfloor.engine.search.refresh(external).complete:
             pass
     assert len(reports) > 1
     assert reports[-1] == (FILES, FILES, "Indexing files")
@@ -87,6 +87,6 @@ def test_caller_waiting_for_another_update_gets_its_progress(large_project: Path
         index.update_all()
         index.files._pending = ["notes/1.txt", "notes/2.txt"]
         with index.files._lock:
-            outside = open_external(shopfloor, report=lambda *values: reports.append(values))
-            assert not index.refresh(outside).complete
+            external = open_external(shopfloor, report=lambda *values: reports.append(values))
+            assert not index.refresh(external).complete
     assert reports == [(FILES - 2, FILES, "Indexing files")]

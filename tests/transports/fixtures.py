@@ -26,13 +26,13 @@ def wait(uow: UnitOfWork, topic: str, seconds: int, resumed: Waiting | None = No
     return {"notified": uow.now < resumed.until}
 
 
-@toolset.tool("mcp__fixture__hold", outside=True)
-def hold(outside: ExternalContext, gate: str) -> Json:
+@toolset.tool("mcp__fixture__hold", external=True)
+def hold(external: ExternalContext, gate: str) -> Json:
     """Report progress, then wait until the file `gate` exists."""
-    outside.progress(1, 2, "holding")
+    external.progress(1, 2, "holding")
     while not Path(gate).exists():
         time.sleep(0.005)
-    outside.progress(2, 2, "done")
+    external.progress(2, 2, "done")
     return {"gate": gate}
 
 

@@ -64,8 +64,8 @@ class Perform:
     _touched_at: dict[str, int] = field(default_factory=dict)
 
     def __call__(self, context: Context) -> Any:
-        if context.tool.outside:
-            return self._run_outside(context)
+        if context.tool.external:
+            return self._run_external(context)
         if context.tool.read_only and not context.tool.waits:
             return self._read(context)
         return self._write(context)
@@ -157,7 +157,7 @@ class Perform:
         record.logged = True
         return value
 
-    def _run_outside(self, context: Context) -> Any:
+    def _run_external(self, context: Context) -> Any:
         """Write the invocation, run the tool, write the result; the tool opens its own units of work."""
         request, record, caller = context.request, context.record, context.caller
         key = None if context.tool.read_only else request.idempotency_key

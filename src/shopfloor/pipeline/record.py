@@ -54,7 +54,7 @@ def _log_failure(database: Database, call: AuthenticatedRequest, error: Exceptio
         try:
             database.write(write_rows, record.caller or call.actor, record.reference)
         except Unavailable:
-            # The invocation of an outside tool is already stored: without an end, it would stay open for as long as
+            # The invocation of an external tool is already stored: without an end, it would stay open for as long as
             # this process lives. The rows wait until the store is back.
             database.log_end_later(write_rows, record.caller or call.actor, record.reference)
         record.logged = True

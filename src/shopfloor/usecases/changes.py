@@ -72,12 +72,12 @@ class ProjectMerge:
 # Diffs
 
 
-def load_task_changes(outside: ExternalContext, number: int) -> Changes:
+def load_task_changes(external: ExternalContext, number: int) -> Changes:
     """Return the changes of a task: from its worktree while it is in progress, otherwise from its commit."""
-    for source in outside.read(lambda uow: _list_sources(uow, number, str(outside.gateways.files.root))):
+    for source in external.read(lambda uow: _list_sources(uow, number, str(external.gateways.files.root))):
         files = _diff_source(source)
         if files is not None:
-            return _limit_files(outside, source.kind, files)
+            return _limit_files(external, source.kind, files)
     return Changes("none", [])
 
 
@@ -121,11 +121,11 @@ def _diff_source(source: _Source) -> list[FileDiff] | None:
         return None
 
 
-def _limit_files(outside: ExternalContext, kind: str, files: list[FileDiff]) -> Changes:
+def _limit_files(external: ExternalContext, kind: str, files: list[FileDiff]) -> Changes:
     """Hide files that the path gate forbids and text that looks like a secret, and limit the length."""
     left, shown, truncated = MAX_DIFF_CHARACTERS, [], len(files) > MAX_FILES
     for file in files[:MAX_FILES]:
-        text = "" if outside.gateways.files.rules.blocks(file.path.split("/")) else redact(file.text)
+        text = "" if external.gateways.files.rules.blocks(file.path.split("/")) else redact(file.text)
         if len(text) > left:
             text, truncated = "", True
         left -= len(text)
@@ -136,9 +136,9 @@ def _limit_files(outside: ExternalContext, kind: str, files: list[FileDiff]) -> 
 # The branch of a crew
 
 
-def compare_branch(outside: ExternalContext, name: str) -> BranchComparison:
+def compare_branch(external: ExternalContext, name: str) -> BranchComparison:
     """Compare the crew's branch with the one checked out in the project."""
-    crew = outside.read(lambda uow: uow.crews.get(name))
+    crew = external.read(lambda uow: uow.crews.get(name))
     git = Git(Path(crew.project))
     try:
         if not git.is_repository() or git.find_commit(f"refs/heads/{crew.branch}") is None:
@@ -153,13 +153,13 @@ def compare_branch(outside: ExternalContext, name: str) -> BranchComparison:
         return BranchComparison(is_here=False)
 
 
-def merge_crew(outside: ExternalContext, name: str) -> ProjectMerge:
+def merge_crew(external: ExternalContext, name: str) -> ProjectMerge:
     """Merge the crew's branch, which holds verified work only, into the branch checked out in the project.
 
     It is a fast-forward. If the project has moved on, both are first merged in a separate worktree and verified.
     """
-    crew = outside.read(lambda uow: uow.crews.get(name))
-    unfinished = outside.read(lambda uow: _list_unfinished(uow, crew))
+    crew = external.read(lambda uow: uow.crews.get(name))
+    unfinished = external.read(lambda uow: _list_unfinished(uow, crew))
     git = Git(Path(crew.project))
     tip = git.find_commit(f"refs/heads/{crew.branch}") if git.is_repository() else None
     if tip is None:
@@ -176,7 +176,7 @@ def merge_crew(outside: ExternalContext, name: str) -> ProjectMerge:
     except GitFailed as failed:
         facts = {"rule": "project_changed", "crew": name}
         raise InvalidState(f"Not merged: {failed.message}", **facts) from None
-    outside.write(lambda uow: uow.emit(CrewChanged(crew=name)))
+    external.write(lambda uow: uow.emit(CrewChanged(crew=name)))
     return ProjectMerge(crew.branch, commit, unfinished)
 
 

@@ -19,7 +19,7 @@ class MetricsSnapshot:
     replicas: int
 
 
-def read_metrics(outside: ExternalContext) -> MetricsSnapshot:
+def read_metrics(external: ExternalContext) -> MetricsSnapshot:
     """Read this process's metrics; those of the store cover the whole workspace."""
 
     def here(uow: UnitOfWork) -> tuple[Process | None, int]:
@@ -27,5 +27,5 @@ def read_metrics(outside: ExternalContext) -> MetricsSnapshot:
         own = next((process for process in processes if process.id == uow.process), None)
         return own, sum(process.kind == "serve" for process in processes)
 
-    replica, replicas = outside.read(here)
-    return MetricsSnapshot(outside.gateways.metrics.summarize(), replica, replicas)
+    replica, replicas = external.read(here)
+    return MetricsSnapshot(external.gateways.metrics.summarize(), replica, replicas)

@@ -31,7 +31,7 @@ CaseSensitive = Annotated[bool, Field(description="Case-sensitive search")]
 Limit = Annotated[int, Field(description="Maximum number of matches to return, 1-100; default 50", ge=1, le=100)]
 
 
-@toolset.tool("read_file", read_only=True, outside=True)
+@toolset.tool("read_file", read_only=True, external=True)
 def read_file(
     external: ExternalContext,
     path: Path,
@@ -114,7 +114,7 @@ def _describe_rest(content: files.FileContent) -> Json:
     return {"truncated": True, "hint": f"The line is cut; endLine {content.end_line} returns it whole"}
 
 
-@toolset.tool("grep_codebase", read_only=True, outside=True)
+@toolset.tool("grep_codebase", read_only=True, external=True)
 def grep_codebase(
     external: ExternalContext,
     pattern: Pattern,

@@ -72,7 +72,7 @@ _SOURCES: dict[str, tuple[str, ...] | None] = {
 DiscoveryId = Annotated[str, Field(description="The discovery, such as discovery-12", min_length=1)]
 
 
-@toolset.tool("context_search", read_only=True, outside=True)
+@toolset.tool("context_search", read_only=True, external=True)
 def context_search(
     external: ExternalContext,
     query: Query,
@@ -195,7 +195,7 @@ def _describe_usages(usages: search.Usages) -> Json:
     return body
 
 
-@toolset.tool("record_discovery", outside=True, idempotent=True)
+@toolset.tool("record_discovery", external=True, idempotent=True)
 def record_discovery(
     external: ExternalContext,
     type: DiscoveryType,
@@ -219,7 +219,7 @@ def record_discovery(
     return response if is_new else response | {"message": "This is already recorded"}
 
 
-@toolset.tool("show_discovery", read_only=True, outside=True, listed=False)
+@toolset.tool("show_discovery", read_only=True, external=True, listed=False)
 def show_discovery(external: ExternalContext, id: DiscoveryId) -> Json:
     """Show one discovery, what superseded it, and which of its files have changed since."""
     discovery, changed = discoveries.get_discovery(external, id)
@@ -238,7 +238,7 @@ def show_discovery(external: ExternalContext, id: DiscoveryId) -> Json:
     }
 
 
-@toolset.tool("show_project", read_only=True, outside=True, listed=False)
+@toolset.tool("show_project", read_only=True, external=True, listed=False)
 def show_project(external: ExternalContext) -> Json:
     """Show the project at a glance: languages, modules, the files that are read most, and the rules in force."""
     project = search.summarize_project(external)

@@ -25,10 +25,10 @@ NewFile = Annotated[
 ]
 
 
-@toolset.tool("backup_create", outside=True, admin=True)
-def create_backup(outside: ExternalContext, target: Target) -> Json:
+@toolset.tool("backup_create", external=True, admin=True)
+def create_backup(external: ExternalContext, target: Target) -> Json:
     """Back up all workspaces of the store while it is in use, check the copy, and write a manifest next to it."""
-    return copies.create_backup(outside, target)
+    return copies.create_backup(external, target)
 
 
 @toolset.tool(_RESTORED, admin=True, listed=False)
@@ -49,16 +49,16 @@ def note_import(
     return {"log": decisions.log_decision(uow, "desk", _IMPORTED, "Imported from an export", f"{file}, {rows} rows")}
 
 
-@toolset.tool("export_create", outside=True, admin=True)
-def create_export(outside: ExternalContext, target: NewFile) -> Json:
+@toolset.tool("export_create", external=True, admin=True)
+def create_export(external: ExternalContext, target: NewFile) -> Json:
     """Export all workspaces of the store as JSON lines, without the search index, which an import rebuilds."""
-    return copies.export_store(outside, target)
+    return copies.export_store(external, target)
 
 
-@toolset.tool("store_verify", read_only=True, outside=True, admin=True)
-def verify_store(outside: ExternalContext) -> Json:
+@toolset.tool("store_verify", read_only=True, external=True, admin=True)
+def verify_store(external: ExternalContext) -> Json:
     """Read the whole store and check its pages, the index and the log."""
-    checks = copies.verify_store(outside)
+    checks = copies.verify_store(external)
     return {
         "ok": not any(check.problems for check in checks),
         "checks": [{"part": check.part, "problems": check.problems} for check in checks],

@@ -121,10 +121,10 @@ def scale_crew(
     return format_crew(uow, crews.scale_crew(uow, crew, workers))
 
 
-@toolset.tool("crew_compare", read_only=True, outside=True)
-def compare_branch(outside: ExternalContext, crew: CrewName) -> Json:
+@toolset.tool("crew_compare", read_only=True, external=True)
+def compare_branch(external: ExternalContext, crew: CrewName) -> Json:
     """Compare the branch of a crew with the project's: the commits to merge, and those that only the project has."""
-    found = changes.compare_branch(outside, crew)
+    found = changes.compare_branch(external, crew)
     return {
         "crew": crew,
         "isHere": found.is_here,
@@ -134,13 +134,13 @@ def compare_branch(outside: ExternalContext, crew: CrewName) -> Json:
     }
 
 
-@toolset.tool("crew_merge_branch", outside=True, admin=True, idempotent=True)
-def merge_crew(outside: ExternalContext, crew: CrewName) -> Json:
+@toolset.tool("crew_merge_branch", external=True, admin=True, idempotent=True)
+def merge_crew(external: ExternalContext, crew: CrewName) -> Json:
     """Merge the verified work of a crew into the branch of the project, on the machine that has the project.
 
     If the project has moved on, the merge is first made in a separate worktree and verified.
     """
-    merged = changes.merge_crew(outside, crew)
+    merged = changes.merge_crew(external, crew)
     unfinished = [f"task-{number}" for number in merged.unfinished]
     return {"crew": crew, "branch": merged.branch, "commit": merged.commit, "unfinished": unfinished}
 

@@ -27,10 +27,10 @@ class Finding:
     fix: str | None = None
 
 
-@toolset.tool("doctor", read_only=True, outside=True, admin=True)
-def examine_server(outside: ExternalContext) -> Json:
+@toolset.tool("doctor", read_only=True, external=True, admin=True)
+def examine_server(external: ExternalContext) -> Json:
     """Check the store, its statistics, the clock, the outbox, the log and the processes; each finding has its fix."""
-    findings = [*_check_store(outside), *outside.read(lambda uow: list(_check_rows(uow)))]
+    findings = [*_check_store(external), *external.read(lambda uow: list(_check_rows(uow)))]
     return {
         "ok": not any(finding.level == "problem" for finding in findings),
         "findings": [
@@ -39,14 +39,14 @@ def examine_server(outside: ExternalContext) -> Json:
     }
 
 
-def _check_store(outside: ExternalContext) -> Iterator[Finding]:
-    damage = outside.gateways.copies.find_damage()
+def _check_store(external: ExternalContext) -> Iterator[Finding]:
+    damage = external.gateways.copies.find_damage()
     yield (
         Finding("integrity", "problem", damage[0], "Stop the server, and restore a backup: shopfloor restore FILE")
         if damage
         else Finding("integrity", "ok", "the database is sound")
     )
-    gauges = outside.database.store.gauges()
+    gauges = external.database.store.gauges()
     wal = int(gauges.get("wal_bytes", 0))
     yield (
         Finding("wal", "warning", f"the write-ahead log has {wal // 1_000_000} MB", "End programs that read for long")

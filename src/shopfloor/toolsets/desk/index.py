@@ -13,15 +13,15 @@ from shopfloor.usecases.external import ExternalContext
 Embeddings = Annotated[bool, Field(description="Also compute embeddings, if the model is installed; default true")]
 
 
-@toolset.tool("index_show", read_only=True, outside=True)
-def show_index(outside: ExternalContext) -> Json:
+@toolset.tool("index_show", read_only=True, external=True)
+def show_index(external: ExternalContext) -> Json:
     """Show how many files, chunks and embeddings the index has, and how many files wait to be indexed."""
-    return outside.search.state()
+    return external.search.state()
 
 
-@toolset.tool("index_refresh", outside=True, idempotent=True)
-def refresh_index(outside: ExternalContext, embeddings: Embeddings = True) -> Json:
+@toolset.tool("index_refresh", external=True, idempotent=True)
+def refresh_index(external: ExternalContext, embeddings: Embeddings = True) -> Json:
     """Bring the index up to date and return its state."""
-    return outside.search.update_all(
-        lambda stage, done, total: outside.progress(done, total, stage), embeddings=embeddings
+    return external.search.update_all(
+        lambda stage, done, total: external.progress(done, total, stage), embeddings=embeddings
     )

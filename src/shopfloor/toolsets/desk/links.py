@@ -37,14 +37,14 @@ def redeem_link(uow: UnitOfWork, token: Token) -> Json:
     return {"token": sign_in_links.redeem_link(uow, token)}
 
 
-@toolset.tool("session_open", outside=True, secret=True, admin=True, listed=False)
+@toolset.tool("session_open", external=True, secret=True, admin=True, listed=False)
 def open_session(
-    outside: ExternalContext,
+    external: ExternalContext,
     name: Annotated[str, Field(description="Name of the user", max_length=255)],
     password: Annotated[str, Field(description="Password of the user", max_length=1000)],
 ) -> Json:
     """Open a page session for a user who gives the right password."""
-    return {"token": page_sessions.open_session(outside, name, password)}
+    return {"token": page_sessions.open_session(external, name, password)}
 
 
 @toolset.tool("session_end", idempotent=True, admin=True, listed=False)

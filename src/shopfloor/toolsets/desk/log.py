@@ -129,16 +129,16 @@ def show_call(uow: UnitOfWork, reference: Reference) -> Json:
     }
 
 
-@toolset.tool("log_verify", read_only=True, outside=True, admin=True)
+@toolset.tool("log_verify", read_only=True, external=True, admin=True)
 def verify_log(
-    outside: ExternalContext,
+    external: ExternalContext,
     anchor: Annotated[
         str | None,
         Field(description="NUMBER:DIGEST of a seal that was kept elsewhere", pattern=r"^\d{1,18}:[0-9a-fA-F]{64}$"),
     ] = None,
 ) -> Json:
     """Compare all sealed rows of the log with their seals, and name each row that was changed, removed or added."""
-    found = seals.verify_log(outside.read, anchor)
+    found = seals.verify_log(external.read, anchor)
     return {
         "ok": not found.problems,
         "seals": found.seals,

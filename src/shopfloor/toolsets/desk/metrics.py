@@ -9,10 +9,10 @@ from shopfloor.usecases import metrics
 from shopfloor.usecases.external import ExternalContext
 
 
-@toolset.tool("metrics", read_only=True, outside=True)
-def show_metrics(outside: ExternalContext) -> Json:
+@toolset.tool("metrics", read_only=True, external=True)
+def show_metrics(external: ExternalContext) -> Json:
     """Show calls per tool with p50, p95 and p99 of this replica since its start, and gauges of the store."""
-    found = metrics.read_metrics(outside)
+    found = metrics.read_metrics(external)
     seen, replica = found.figures, found.replica
     return {
         "replica": None

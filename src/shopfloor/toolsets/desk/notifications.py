@@ -8,17 +8,17 @@ from shopfloor.toolsets.desk.contract import toolset
 from shopfloor.usecases.external import ExternalContext
 
 
-@toolset.tool("notify_list", read_only=True, outside=True)
-def list_notifiers(outside: ExternalContext) -> Json:
+@toolset.tool("notify_list", read_only=True, external=True)
+def list_notifiers(external: ExternalContext) -> Json:
     """List the notification channels, without their secrets."""
-    return {"places": [{"name": each.name, "kind": each.kind} for each in outside.gateways.notifiers]}
+    return {"places": [{"name": each.name, "kind": each.kind} for each in external.gateways.notifiers]}
 
 
-@toolset.tool("notify_test", outside=True, admin=True)
-def send_test(outside: ExternalContext) -> Json:
+@toolset.tool("notify_test", external=True, admin=True)
+def send_test(external: ExternalContext) -> Json:
     """Send a test to every notification channel, and return which ones accepted it."""
     results = []
-    for notifier in outside.gateways.notifiers:
+    for notifier in external.gateways.notifiers:
         error = None
         try:
             notifier.send_test()

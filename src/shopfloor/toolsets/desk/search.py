@@ -29,16 +29,16 @@ Source = Annotated[
 Page = Annotated[int, Field(description="1-50, each of 20 results", ge=1, le=50)]
 
 
-@toolset.tool("search", read_only=True, outside=True)
-def search_everything(outside: ExternalContext, query: Query, source: Source = None, page: Page = 1) -> Json:
+@toolset.tool("search", read_only=True, external=True)
+def search_everything(external: ExternalContext, query: Query, source: Source = None, page: Page = 1) -> Json:
     """Search code, notes, decisions, tasks and mail at once, and explain the rank of each result."""
     first = (page - 1) * RESULT_LIMIT
     # A kind is filtered from the best results of all kinds, so that its results keep their order.
-    explained = outside.search.explain(outside, query, MAX_RESULTS if source else first + RESULT_LIMIT)
+    explained = external.search.explain(external, query, MAX_RESULTS if source else first + RESULT_LIMIT)
     found = explained.search
     chosen = [each for each in explained.results if source is None or each[0].source == source]
     shown = chosen[first : first + RESULT_LIMIT]
-    references = outside.read(lambda uow: search.find_references(uow, [result.id for result, _ in shown]))
+    references = external.read(lambda uow: search.find_references(uow, [result.id for result, _ in shown]))
     total = found.total if source is None else len(chosen)
     return {
         "results": [
@@ -75,10 +75,10 @@ def search_everything(outside: ExternalContext, query: Query, source: Source = N
     }
 
 
-@toolset.tool("search_overview", read_only=True, outside=True)
-def show_overview(outside: ExternalContext) -> Json:
+@toolset.tool("search_overview", read_only=True, external=True)
+def show_overview(external: ExternalContext) -> Json:
     """Show how fresh the index is, which files are read most, and the latest discoveries."""
-    overview = search.summarize_project(outside)
+    overview = search.summarize_project(external)
     return {
         "index": {
             "files": overview.freshness.files,
@@ -100,6 +100,6 @@ def show_overview(outside: ExternalContext) -> Json:
                 "supersededBy": None if each.superseded_by is None else f"discovery-{each.superseded_by}",
                 "changedFiles": list(changed),
             }
-            for each, changed in search.list_recent_discoveries(outside)
+            for each, changed in search.list_recent_discoveries(external)
         ],
     }

@@ -31,10 +31,10 @@ def set_acceptance(
     return {"taskId": task_id, "acceptanceCommand": json.loads(task.acceptance) if task.acceptance else None}
 
 
-@toolset.tool("task_changes", read_only=True, outside=True)
-def show_changes(outside: ExternalContext, number: Annotated[int, Field(description="Such as 15", ge=1)]) -> Json:
+@toolset.tool("task_changes", read_only=True, external=True)
+def show_changes(external: ExternalContext, number: Annotated[int, Field(description="Such as 15", ge=1)]) -> Json:
     """Show the changes of a task file by file: from its worktree, from its branch, or as merged."""
-    found = changes.load_task_changes(outside, number)
+    found = changes.load_task_changes(external, number)
     return {
         "source": found.source,
         "truncated": found.truncated,

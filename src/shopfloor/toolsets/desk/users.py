@@ -51,11 +51,11 @@ def set_role(uow: UnitOfWork, name: Name, role: Role) -> Json:
     return {"user": format_user(users.set_desk_role(uow, name, DESK_ROLES[role]))}
 
 
-@toolset.tool("user_set_password", outside=True, idempotent=True, admin=True)
-def set_password(outside: ExternalContext, name: Name, password: Password) -> Json:
+@toolset.tool("user_set_password", external=True, idempotent=True, admin=True)
+def set_password(external: ExternalContext, name: Name, password: Password) -> Json:
     """Set the password of a user. Pages that the user opened before are signed out."""
     hashed = users.hash_password(password)  # slow on purpose (tens of ms), so not while the store is locked
-    return {"user": format_user(outside.write(lambda uow: users.set_password(uow, name, hashed)))}
+    return {"user": format_user(external.write(lambda uow: users.set_password(uow, name, hashed)))}
 
 
 @toolset.tool("user_remove", destructive=True, admin=True)

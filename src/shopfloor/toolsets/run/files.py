@@ -14,13 +14,13 @@ from shopfloor.usecases.external import ExternalContext
 Path = Annotated[str, Field(description="The path, absolute or relative to the project")]
 
 
-@toolset.tool("file_read", read_only=True, outside=True)
+@toolset.tool("file_read", read_only=True, external=True)
 def read_file(context: ExternalContext, fence: Fence, path: Path) -> Json:
     """Return the text of a file of the project."""
     return {"text": run_files.read_file(context, fence, path)}
 
 
-@toolset.tool("file_write", outside=True)
+@toolset.tool("file_write", external=True)
 def write_file(
     context: ExternalContext,
     fence: Fence,
