@@ -24,7 +24,7 @@ from shopfloor.gateways import embedding_model
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
-from shopfloor.usecases import crews, epics, run_requests, runs
+from shopfloor.usecases import crew_plans, crews, epics, run_requests, runs
 from tests.operator_access import read_as_operator, write_as_operator
 
 QUESTION = "mail-2"
@@ -198,7 +198,7 @@ def start_crew(uow: UnitOfWork) -> None:
     crews.ensure_agent(uow, crew, "team-planner", Role.PLANNER)
     facts = {"project": ".", "spec": "", "options": "{}"}
     crews.open_run(uow, crew, "team.plan", worker="team-planner", task=None, **facts)
-    crews.finish_planning(uow, crew, "team.plan", ask=True)
+    crew_plans.finish_planning(uow, crew, "team.plan", ask=True)
 
 
 def list_rows(shopfloor: Shopfloor) -> list[Entry]:

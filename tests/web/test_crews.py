@@ -10,13 +10,13 @@ from playwright.sync_api import Page, expect
 
 from shopfloor.domain.tasks import State
 from shopfloor.repositories.uow import UnitOfWork
-from shopfloor.usecases import crews, merge_queue
+from shopfloor.usecases import crew_plans, crews, merge_queue
 from tests.web.desk_support import Desk
 
 
 def test_a_crew_is_approved_assigned_scaled_and_paused_on_its_page(populated: Desk, operator: Page) -> None:
     def ask(uow: UnitOfWork) -> None:
-        crews.finish_planning(uow, uow.crews.get("crew-night"), "crew-night.task", ask=True)
+        crew_plans.finish_planning(uow, uow.crews.get("crew-night"), "crew-night.task", ask=True)
 
     populated.write(ask)
     populated.open_page(operator, "/runs")

@@ -27,7 +27,7 @@ from shopfloor.domain.tasks import FINISHED, State, Task
 from shopfloor.domain.usage import UsageKind
 from shopfloor.errors import AgentNotFound, InvalidInput, InvalidState
 from shopfloor.repositories.uow import UnitOfWork
-from shopfloor.usecases import agents, claims, epics, mail, processes, recovery, run_requests, tasks, usage
+from shopfloor.usecases import agents, claims, epics, mail, processes, recovery, tasks, usage
 
 MAX_RUNS = 5000
 """Maximum number of a crew's runs that are counted: one for each task, review and plan."""
@@ -358,36 +358,6 @@ def get_elapsed(uow: UnitOfWork, crew: Crew) -> int:
 def alert(uow: UnitOfWork, subject: str, body: str) -> None:
     """Mail the operator about something that needs a decision."""
     mail.send_system_mail(uow, [HUMAN], " ".join(subject.split())[:200], body, about=None, important=True)
-
-
-# The plan
-
-
-def finish_planning(uow: UnitOfWork, crew: Crew, run: str, *, ask: bool) -> Crew:
-    """Let the crew work on its plan, or ask a person first."""
-    if not ask:
-        crew = uow.crews.update(crew.name, uow.now, phase=Phase.WORK)
-    else:
-        crew = uow.crews.update(crew.name, uow.now, phase=Phase.APPROVAL)
-        lines = [f"May the crew {crew.name} work on this plan? Edit the tasks of epic-{crew.epic} first if you like."]
-        lines += [f"- task-{task.number} {task.title}" for task in list_tasks(uow, crew)]
-        run_requests.withdraw_requests(uow, run, kinds=(run_requests.PLAN,))
-        answers = (run_requests.APPROVE, run_requests.REJECT)
-        run_requests.ask_person(uow, run, run_requests.PLAN, "\n".join(lines), answers)
-    uow.emit(CrewChanged(crew=crew.name))
-    return crew
-
-
-def decide_plan(uow: UnitOfWork, name: str, *, approved: bool) -> Crew:
-    """Approve or reject the plan of a crew that waits for approval."""
-    uow.crews.get(name)
-    for run in uow.runs.list_of_crew(name, MAX_RUNS):
-        for request in uow.run_requests.list_pending(1, run.name):
-            if request.kind == run_requests.PLAN:
-                answer = run_requests.APPROVE if approved else run_requests.REJECT
-                run_requests.answer_request(uow, request.number, answer)
-                return uow.crews.get(name)
-    raise InvalidState(f"the crew '{name}' has no plan that waits for approval", rule="no_plan", crew=name)
 
 
 # Steering

@@ -220,6 +220,18 @@ def reopen_task(uow: UnitOfWork, run: str, number: int) -> Task:
     return task
 
 
+def settle_proposal(uow: UnitOfWork, request: runs.Request, *, approved: bool) -> None:
+    """Set the command that a task proposes if a person approved it, and inform the agent."""
+    # The command comes from the request: exactly what the person saw, not what the task says by now.
+    task, command = json.loads(request.about or "[]")
+    if approved:
+        uow.tasks_of(BoardKind.LOOP, request.run).update(task, uow.now, acceptance=json.dumps(command))
+        uow.emit(RunTaskChanged(run=request.run, task=task))
+    what = "was approved and has to pass" if approved else "was not approved and does not count"
+    text = f"The acceptance command of {format_task_id(task)} {what}."
+    uow.run_messages.add(request.run, uow.actor.key, text, uow.now)
+
+
 def set_acceptance_command(uow: UnitOfWork, run: str, id: str, command: Sequence[str] | None) -> Task:
     """Set the command that must pass before the run counts as done, and withdraw proposals for the task.
 

@@ -15,7 +15,7 @@ from shopfloor.domain.runs import RunState
 from shopfloor.domain.tasks import State, Task
 from shopfloor.domain.times import SECOND
 from shopfloor.repositories.uow import UnitOfWork
-from shopfloor.usecases import crews, epics, iterations, merge_queue, tasks
+from shopfloor.usecases import crew_plans, crews, epics, iterations, merge_queue, tasks
 from tests.operator_access import write_as_operator
 from tests.toolsets.desk.conftest import Desk
 
@@ -312,7 +312,7 @@ def test_an_approved_plan_sets_the_acceptance_commands_that_it_proposes(desk: De
     def plan(uow: UnitOfWork) -> int:
         crew = uow.crews.get("team")
         task = tasks.create_task(uow, title="two", description=proposal, epic=crew.epic, depends_on=(), priority=2)
-        crews.finish_planning(uow, crew, f"team.task-{team}", ask=True)
+        crew_plans.finish_planning(uow, crew, f"team.task-{team}", ask=True)
         return task.number
 
     number = write_as_operator(desk.shopfloor, plan)

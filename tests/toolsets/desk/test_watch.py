@@ -18,7 +18,7 @@ from shopfloor.domain.principals import OPERATOR
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
-from shopfloor.usecases import crews, run_requests, runs, tasks
+from shopfloor.usecases import crew_plans, crews, run_requests, runs, tasks
 from shopfloor.web import assets
 from tests.serving import run_in_thread
 
@@ -66,7 +66,7 @@ def _add_crew(uow: UnitOfWork) -> None:
     tasks.create_task(uow, title="one", epic=epic, depends_on=(), priority=2)
     crews.open_run(uow, crew, "team.plan", worker="team-planner", task=None, project=".", spec="s", options="{}")
     runs.drive_run(uow, "team.plan", "{}")
-    crews.finish_planning(uow, crew, "team.plan", ask=True)
+    crew_plans.finish_planning(uow, crew, "team.plan", ask=True)
 
 
 def _new_watch(shopfloor: Shopfloor) -> Watch:

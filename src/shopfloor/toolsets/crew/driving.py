@@ -12,7 +12,7 @@ from shopfloor.domain.times import SECOND
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.toolkit import Json, Waiting
 from shopfloor.toolsets.crew.contract import Fence, lock_crew, toolset
-from shopfloor.usecases import crews
+from shopfloor.usecases import crew_plans, crews
 
 # Notifications between processes are only hints, so a wait reads the rows again this often.
 RECHECK_INTERVAL = 5 * SECOND
@@ -113,7 +113,7 @@ def finish_planning(
     ask: Annotated[bool, Field(description="Whether a person has to approve the plan")],
 ) -> Crew:
     """Record that the plan is ready. The crew works on it, or waits for a person."""
-    return crews.finish_planning(uow, lock_crew(uow, fence), run, ask=ask)
+    return crew_plans.finish_planning(uow, lock_crew(uow, fence), run, ask=ask)
 
 
 @toolset.tool("crew_alert")

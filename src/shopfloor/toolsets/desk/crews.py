@@ -16,7 +16,7 @@ from shopfloor.domain.times import SECOND, format_iso, format_iso_or_none
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.toolkit import Cursor, Json, Limit
 from shopfloor.toolsets.desk.contract import toolset
-from shopfloor.usecases import changes, claims, crews, runs
+from shopfloor.usecases import changes, claims, crews, run_answers, runs
 from shopfloor.usecases.external import ExternalContext
 
 _BUDGETS = ("time", "iterations", "tokens", "cost")
@@ -92,7 +92,7 @@ def approve_plan(
     approve: Annotated[bool, Field(description="False rejects the plan, and stops the crew")] = True,
 ) -> Json:
     """Approve the plan of a crew, with the acceptance commands that its tasks propose."""
-    return format_crew(uow, crews.decide_plan(uow, crew, approved=approve))
+    return format_crew(uow, run_answers.decide_plan(uow, crew, approved=approve))
 
 
 @toolset.tool("crew_pause", idempotent=True)

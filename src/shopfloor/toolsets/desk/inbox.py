@@ -18,7 +18,7 @@ from shopfloor.toolkit import Cursor, Json, Limit
 from shopfloor.toolsets.desk.boards import format_task
 from shopfloor.toolsets.desk.contract import toolset
 from shopfloor.toolsets.desk.runs import format_run
-from shopfloor.usecases import escalations, inbox, inbox_context, mail, overview, questions, run_requests
+from shopfloor.usecases import escalations, inbox, inbox_context, mail, overview, questions, run_answers
 
 REQUEST_LIMIT = 100
 THREAD_LIMIT = 50
@@ -153,7 +153,7 @@ def reopen_mail(uow: UnitOfWork, mail_id: MailId) -> Json:
 @toolset.tool("inbox_decide", approval=True)
 def answer_request(uow: UnitOfWork, request: RequestNumber, answer: Body) -> Json:
     """Answer a request of a run: a permission with one of its options, anything else in your own words."""
-    return _format_request(run_requests.answer_request(uow, request, answer))
+    return _format_request(run_answers.answer_request(uow, request, answer))
 
 
 @toolset.tool("inbox_delegate")
