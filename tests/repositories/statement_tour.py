@@ -167,6 +167,7 @@ class Tour:
     rows: int
     now: int
     given: dict[str, list[Any]] = field(init=False)
+    used: set[str] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         middle = START + self.rows // 2 * SECOND
@@ -249,7 +250,6 @@ class Tour:
             "Launches.launch": [3],
             "Launches.repeat": [None],
             "Launches.update.changes": [{"state": "started", "pid": 1}],
-            "Runs.files": ["{}"],
             "Usage.cost": [1],
             "Usage.day": [self.now],
             "Usage.kind": [UsageKind.RUN],
@@ -299,15 +299,12 @@ class Tour:
             "Workspaces.get_secret.name": ["secret1"],
             "ack_by": [self.now],
             "about": ["about"],
-            "acceptance": ["[]"],
             "active": [True],
-            "actor": ["agent:agent1"],
             "after": ["agent1"],
             "agent": ["agent1"],
             "answer": ["yes"],
             "asker": [agent],
             "assignee": ["agent1"],
-            "at": [self.now],
             "author": ["agent1"],
             "before": [middle],
             "blocker": [3],
@@ -320,13 +317,10 @@ class Tour:
             "commit": ["commit"],
             "content": ["content"],
             "content_key": ["content2"],
-            "context": ["{}"],
             "conversation": [Conversation(1, "t", (), None, (), None, None, self.now, self.now)],
-            "created_at": [self.now],
             "crew": ["crew1"],
             "dead_at": [self.now],
             "deadline": [self.now],
-            "decision": ["Decided"],
             "deleted": [True],
             "description": ["text"],
             "desk": ["READER"],
@@ -334,11 +328,9 @@ class Tour:
             "digests": [[digest, b"digest2"]],
             "digits": ["1"],
             "due_at": [self.now],
-            "duration": [1],
             "embeddings": [[(b"digest0", b"value")]],
             "epic": [1],
             "error": ["failed"],
-            "event": [1],
             "foreign_id": ["bd-1"],
             "failures": [1],
             "first": [1],
@@ -350,7 +342,6 @@ class Tour:
             "importance": ["high"],
             "in_reply_to": [1],
             "iteration": [1],
-            "keep": [100],
             "key": ["key10", "key0"],
             "kind": ["manual"],
             "known": [["mailer", "webhook:0"]],
@@ -381,10 +372,8 @@ class Tour:
             "project": ["project"],
             "question": ["question"],
             "reader": ["agent:agent1"],
-            "reasoning": ["because"],
             "reference": [START // 1000 * 2097152],
             "reply": [2],
-            "retries": [1],
             "revision": [1],
             "retry_at": [self.now],
             "role": ["user"],
@@ -397,7 +386,6 @@ class Tour:
             "stack": ["stack"],
             "stamp": ["stamp"],
             "start_ticks": [1],
-            "state": ["PENDING"],
             "subject": ["agent:agent1"],
             "subjects": [[f"agent:agent{number}" for number in range(60)]],
             "subscriber": ["mailer"],
@@ -414,7 +402,6 @@ class Tour:
             "tool": ["tool1"],
             "tool_calls": [[]],
             "toolset": ["factory"],
-            "type": ["WORKER"],
             "until": [self.now],
             "url": ["http://127.0.0.1"],
             "waiting": ["{}"],
@@ -435,15 +422,18 @@ class Tour:
                 for arguments in self._choose_arguments(kind, name, method):
                     with roll_back(connection.inner):
                         _call(method, arguments)
+        unused = sorted(self.given.keys() - self.used)
+        assert not unused, f"no method has the arguments {unused}: remove them from the tour"
 
     def _choose_arguments(self, kind: str, name: str, method: Callable[..., Any]) -> Iterator[dict[str, Any]]:
         required: dict[str, list[Any]] = {}
         optional: dict[str, list[Any]] = {}
         for parameter in inspect.signature(method).parameters.values():
             names = (f"{kind}.{name}.{parameter.name}", f"{kind}.{parameter.name}", parameter.name)
-            values = next((self.given[key] for key in names if key in self.given), None)
-            assert values is not None, f"give {names[0]} in the tour"
-            (required if parameter.default is parameter.empty else optional)[parameter.name] = values
+            key = next((key for key in names if key in self.given), None)
+            assert key is not None, f"give {names[0]} in the tour"
+            self.used.add(key)
+            (required if parameter.default is parameter.empty else optional)[parameter.name] = self.given[key]
         for chosen in itertools.product(*required.values()):
             base = dict(zip(required, chosen, strict=True))
             yield base
