@@ -205,6 +205,21 @@ class RecordingView:
         return [event for event, _ in self.events if event != "progress"]
 
 
+def create_repository(root: Path) -> Callable[..., str]:
+    """Make the folder a git repository with a first commit, and return a function that runs git there."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=root, check=True, capture_output=True, text=True).stdout
+
+    git("init", "--quiet")
+    git("config", "user.name", "Tester")
+    git("config", "user.email", "tester@example.invalid")
+    (root / ".gitignore").write_text(".journal\n.shopfloor\n.died\n.go\n")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "begin")
+    return git
+
+
 def wait_until(condition: Callable[[], Any], patience: float = PATIENCE) -> Any:
     """Return the first true value of the condition. The limit only ends a test that would hang."""
     limit = time.monotonic() + patience

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from shopfloor.runner.git import diff_tree, fingerprint_tree, snapshot_tree
-from tests.runner.support import SPEC, Project, wait_until
+from tests.runner.support import SPEC, Project, create_repository, wait_until
 
 pytestmark = pytest.mark.anyio
-
-Git = Callable[..., str]
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-def create_repository(root: Path) -> Git:
-    def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=root, check=True, capture_output=True, text=True).stdout
-
-    git("init", "--quiet")
-    git("config", "user.name", "Tester")
-    git("config", "user.email", "tester@example.invalid")
-    (root / ".gitignore").write_text(".journal\n.shopfloor\n.died\n.go\n")
-    git("add", ".")
-    git("commit", "--quiet", "--message", "begin")
-    return git
 
 
 def test_the_work_of_a_killed_iteration_is_committed_after_a_resume(project: Project):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 
-from tests.runner.support import AGENT, FILES, Project, wait_until
-from tests.runner.test_commits import create_repository
+from tests.runner.support import AGENT, FILES, Project, create_repository, wait_until
 
 DONE = [(f"make {name}", "completed") for name in FILES]
 

@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from shopfloor.runner.live_view import LiveView
-from tests.runner.support import FILES, Project
-from tests.runner.test_commits import create_repository
+from tests.runner.support import FILES, Project, create_repository
 
 DONE = [(f"make {name}", "completed") for name in FILES]
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.runner.support import FILES, Project, wait_until
+from tests.runner.support import FILES, Project, create_repository, wait_until
 
 DONE = [(f"make {name}", "completed") for name in FILES]
 
@@ -173,7 +171,7 @@ def test_hanging_hook_is_killed(project: Project):
 
 
 def test_each_iteration_is_committed_with_only_the_changes_of_the_agent(project: Project):
-    git = _create_repository(project.root)
+    git = create_repository(project.root)
     (project.root / "mine.txt").write_text("staged by a person\n")
     git("add", "mine.txt")
     (project.root / "other.txt").write_text("not staged\n")
@@ -191,19 +189,6 @@ def test_without_a_repository_no_commit_is_made(project: Project):
     ran = project.run("good", "--commit")
     assert ran.code == 1
     assert "not a git repository" in ran.err
-
-
-def _create_repository(root: Path):
-    def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=root, check=True, capture_output=True, text=True).stdout
-
-    git("init", "--quiet")
-    git("config", "user.name", "Tester")
-    git("config", "user.email", "tester@example.invalid")
-    (root / ".gitignore").write_text(".journal\n")
-    git("add", ".")
-    git("commit", "--quiet", "--message", "begin")
-    return git
 
 
 def test_acceptance_command_of_a_task_must_pass(project: Project):
