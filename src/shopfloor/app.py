@@ -1,4 +1,4 @@
-"""The composition root: the only place where real things are chosen and wired. It builds, and does nothing else."""
+"""The composition root: the only place where implementations are chosen and wired. It builds, and does nothing else."""
 
 from __future__ import annotations
 

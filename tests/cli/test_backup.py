@@ -73,7 +73,7 @@ def test_an_empty_postgres_database_is_rejected_and_stays_empty(run, project, po
     for arguments in (("backup", "copy.gz"), ("verify",), ("log", "verify"), ("export", "jsonl", "all.jsonl")):
         code, out, err = run(*arguments, "--database", database)
         assert (code, out) == (1, "")
-        assert "There are no tables of Shopfloor in the database" in err
+        assert "The database has no Shopfloor tables" in err
     assert "there is no database yet" in run("doctor", "--database", database)[1]
     assert schema_version(database) == 0
 

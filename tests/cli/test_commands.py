@@ -414,7 +414,7 @@ def test_link_without_a_server_says_that_none_runs(run):
 
 def test_log_has_calls_of_commands_only_with_all(run):
     run("task", "add", "Fix the login page")
-    assert run("log")[1] == "No calls of agents match. Include your own: shopfloor log --all\n"
+    assert run("log")[1] == "No calls by agents match. Include your own: shopfloor log --all\n"
     assert "task_create" in run("log", "--all")[1]
 
 

@@ -73,7 +73,7 @@ def test_dead_letters_are_a_problem_with_its_fix(doctor, run, project):
     run("agent", "add", "builder", "--no-token")
     execute(project, "INSERT INTO delivery (workspace, event, subscriber, due_at, dead_at) VALUES (1, 1, 'x', 0, 1)")
     found = doctor(1)["dead letters"]
-    assert (found["level"], found["message"]) == ("problem", "1 deliveries were given up")
+    assert (found["level"], found["message"]) == ("problem", "1 deliveries were abandoned")
     assert "dead_letter_retry_all" in found["fix"]
     code, out, _ = run("doctor")
     assert code == 1

@@ -199,7 +199,7 @@ def test_remove_names_a_backup_that_it_keeps(run, checked, home):
     # Changed by hand while it was connected: the backup is the only copy of what was there before.
     file.write_text(file.read_text().replace('"mcpServers"', '"theme": "dark", "mcpServers"', 1))
     _, out, _ = run("connect", "cursor", "--remove")
-    assert f"The backup from before is kept: {file}.bak" in out
+    assert f"The earlier backup is kept: {file}.bak" in out
     assert file.with_name("mcp.json.bak").read_text() == '{\n  "mcpServers": {}\n}\n'
 
 
@@ -312,7 +312,7 @@ def test_list_shows_what_is_connected(run, checked, home, project):
         ("codex", "user", "http", "codex"),
         ("cursor", "project", "stdio", "cursor"),
     ]
-    assert rows[0]["state"] == "not of this server, or its token was revoked"
+    assert rows[0]["state"] == "not for this server, or its token was revoked"
     assert rows[1]["state"] == "connected"
 
 

@@ -127,4 +127,4 @@ def test_what_a_project_lacks_for_a_crew_is_named(tmp_path: Path, monkeypatch: p
     me = ("-c", "user.name=Test", "-c", "user.email=test@example.invalid", "-c", "user.useConfigOnly=true")
     git(*me, "commit", "--allow-empty", "--message=Begin")
     git("config", "user.useConfigOnly", "true")
-    assert find_fault() == "A crew commits, and git does not know your name"
+    assert find_fault() == "A crew commits, but git does not know your name"

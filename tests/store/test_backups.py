@@ -139,7 +139,7 @@ def test_backup_replaces_nothing_and_leaves_nothing_behind_when_it_fails(floor, 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(StoreFull, match=f"The disk of {folder} is full"):
+    with pytest.raises(StoreFull, match=f"The disk that holds {folder} is full"):
         create_backup(floor, folder / "copy")
     assert list(folder.iterdir()) == []
 

@@ -1,6 +1,6 @@
 """The background threads that keep the index up to date and watch the files.
 
-All progress is in the store, so an update continues after any kind of stop. Watching the files only saves work: unless
+All progress is in the store, so an update continues after a crash too. Watching the files only saves work: unless
 the tree is large, a search checks for changes itself.
 """
 

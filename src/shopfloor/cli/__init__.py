@@ -59,7 +59,7 @@ def main() -> None:
     try:
         code = app(_read_arguments(), standalone_mode=False)
     except ShopfloorError as error:
-        # The command that helps is worth more here than a next step in general words.
+        # A command that helps is worth more here than the error's own, more general hint.
         print(format_problem(error.message, find_hint(error) or error.hint), file=sys.stderr)
         sys.exit(1)
     except typer.Abort:

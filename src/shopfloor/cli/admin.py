@@ -27,7 +27,8 @@ def rotate(
 ) -> None:
     """Replace the operator's token, or the key that signs user tokens. The old one stops working immediately.
 
-    The operator's new token is in operator.token in the data folder. Users need new tokens after a new signing key.
+    The operator's new token is in operator.token in the data folder. After the signing key was replaced, issue a new
+    token to each user.
     """
     with open_shopfloor(settings) as shopfloor:
         if what == "operator-token":

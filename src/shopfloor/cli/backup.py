@@ -46,7 +46,7 @@ def back_up(
 @command(app, "restore")
 def restore(
     settings: Settings,
-    backup: Annotated[Path, typer.Argument(help="File of the backup; its manifest is beside it.")],
+    backup: Annotated[Path, typer.Argument(help="Backup file; its manifest is beside it.")],
     as_json: AsJson = False,
 ) -> None:
     """Restore a backup to a new place: a data folder without a database, or an empty PostgreSQL database.
@@ -66,7 +66,7 @@ def restore(
 @command(app, "verify", existing=lambda given: given["backup"] is None)
 def verify(
     settings: Settings,
-    backup: Annotated[Path | None, typer.Argument(help="File of a backup; by default the store itself.")] = None,
+    backup: Annotated[Path | None, typer.Argument(help="Backup file; by default the store itself.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check the store, its index and its log, or a backup and its manifest. Exits with 1 if something is wrong."""

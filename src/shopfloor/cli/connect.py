@@ -61,7 +61,7 @@ def connect_client(
     """Connect an MCP client: create an agent, write the client's config, and check that it gets its tools.
 
     Existing content of the config is kept, and a backup is written beside it as FILE.bak. Connecting again changes
-    nothing, or renews what no longer works. --remove deletes the backup if the file is again equal to it.
+    nothing, or renews what no longer works. --remove deletes the backup if the file is identical to it again.
     """
     only_reads = list_all or print_only
     with ExitStack() as stack:
@@ -94,7 +94,7 @@ def connect_client(
 def show_unread(
     settings: Settings,
     caller: As,
-    event: Annotated[str, typer.Option("--event", help="Event of the client at which the hook runs.")] = "",
+    event: Annotated[str, typer.Option("--event", help="Client event at which the hook runs.")] = "",
 ) -> None:
     """Print unread mail for a client's hook; with --event, as JSON that adds it to the prompt. Without mail, print
     nothing."""
@@ -189,11 +189,11 @@ def _remove_client(server: Server, client: str, scope: str | None, as_json: bool
     lines = [f"{client} is not connected"] if not removals else []
     for each in removals:
         lines += [f"Removed the entry from {file}" for file in each.files]
-        lines += [f"The backup from before is kept: {file}" for file in each.backups]
+        lines += [f"The earlier backup is kept: {file}" for file in each.backups]
         if each.revoked is not None:
             lines.append(f"Revoked the token {each.revoked}")
         if each.agent is None:
-            lines.append("It was not an entry of this server, or its token was revoked before.")
+            lines.append("The entry was not for this server, or its token was already revoked.")
         else:
             lines.append(f"The agent {each.agent} is kept. To retire it: shopfloor agent retire {each.agent}")
     print_result(value, as_json, "\n".join(lines))

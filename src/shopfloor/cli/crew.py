@@ -53,7 +53,7 @@ def start_crew(
     spec: Annotated[Path | None, typer.Option("--spec", help="File with the specification.")] = None,
     epic: Annotated[str | None, typer.Option("--epic", help="An epic that is already planned: epic-3.")] = None,
     file: Annotated[Path | None, typer.Option("--crew", help="File with roles and options: crew.toml.")] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the crew; by default that of the file.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the crew; by default the file's name.")] = None,
     agent: Annotated[str | None, typer.Option("--agent", help="Command that starts an ACP agent.")] = None,
     workers: Workers = None,
     planner: Annotated[str | None, typer.Option("--planner", help="Agent that plans; by default --agent.")] = None,
@@ -104,7 +104,7 @@ def start_crew(
             "--question-time", help="How long the crew waits for an answer when no task is ready; then it ends."
         ),
     ] = None,
-    grace: Annotated[str | None, typer.Option("--grace", help="How long an agent has to stop.")] = None,
+    grace: Annotated[str | None, typer.Option("--grace", help="How long an agent may take to stop.")] = None,
     approve_plan: Annotated[
         bool | None,
         typer.Option(
@@ -196,7 +196,7 @@ def resume_crew(
     task_tokens: TaskTokens = None,
     task_cost: TaskCost = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Try failed tasks again, with all their attempts.")
+        bool, typer.Option("--retry-failed", help="Retry failed tasks, with a full set of attempts.")
     ] = False,
     headless: Headless = False,
 ) -> None:

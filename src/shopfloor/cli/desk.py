@@ -70,9 +70,9 @@ def show_log(
         typer.Argument(help="Reference of a call, such as ref-1a2b3c4d; or verify, to check the seals of the log."),
     ] = None,
     agent: Annotated[
-        str | None, typer.Option(help="Show only calls of this agent, or of user:NAME or run:NAME.")
+        str | None, typer.Option(help="Show only calls by this agent, or by user:NAME or run:NAME.")
     ] = None,
-    tool: Annotated[str | None, typer.Option(help="Show only calls of this tool.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Show only calls to this tool.")] = None,
     outcome: Annotated[
         str | None, typer.Option(help="Show only ok, error, decision, open, limited, or an error code.")
     ] = None,
@@ -85,12 +85,12 @@ def show_log(
     anchor: Annotated[
         str | None, typer.Option(help="With verify: NUMBER:DIGEST of a seal that you have kept elsewhere.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Include calls of commands, pages and runners.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include calls from commands, pages and runners.")] = False,
     limit: Many = 30,
     follow: Follow = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the calls of agents and their decisions, newest last.
+    """Show agents' calls and decisions, newest last.
 
     With a reference, show one call with input, response, duration, retries and consequences. With verify, check the
     seals, list rows that were changed, removed or added, and exit with 1 if there are any. --json prints one line per
@@ -217,7 +217,7 @@ def _print_new_entry(call: dict[str, Any], as_json: bool) -> None:
 
 
 def _describe_no_calls(everything: bool) -> str:
-    return "No matching calls." if everything else "No calls of agents match. Include your own: shopfloor log --all"
+    return "No matching calls." if everything else "No calls by agents match. Include your own: shopfloor log --all"
 
 
 def _format_status(seen: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from shopfloor.interchange.beads import write_beads
 from shopfloor.interchange.markdown import write_markdown
 from shopfloor.settings import Settings
 
-app = create_app("Write epics and tasks as a file of another tool, or everything as JSON lines.")
+app = create_app("Write epics and tasks in the format of another tool, or everything as JSON lines.")
 
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write; standard output by default.")]
 
@@ -29,7 +29,7 @@ def export_markdown(settings: Settings, output: Output = None) -> None:
 
 @command(app, "beads", read_only=True)
 def export_beads(settings: Settings, output: Output = None) -> None:
-    """Write epics and tasks as issues of Beads, for `bd import`."""
+    """Write epics and tasks as Beads issues, for `bd import`."""
     _export(settings, output, write_beads)
 
 

@@ -58,7 +58,7 @@ _HINTS_BY_NOUN = {
     "mail": "List your mail: shopfloor mail list",
     "crew": "List the crews: shopfloor crew list",
     "run": "List the runs: shopfloor runs; the crews: shopfloor crew list; the epics: shopfloor epic list",
-    "request": "List the questions of runs: shopfloor runs",
+    "request": "List the questions from runs: shopfloor runs",
 }
 
 

@@ -26,7 +26,7 @@ MAX_PROBLEMS_SHOWN = 20
 
 T = TypeVar("T")
 
-app = create_app("Import the tasks of another tracker. Items that were imported before are skipped.")
+app = create_app("Import tasks from another tracker. Items that were imported before are skipped.")
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be imported.")]
 
@@ -87,7 +87,7 @@ def import_beads(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import the issues of Beads. Issues of the type epic become epics."""
+    """Import Beads issues. Issues of the type epic become epics."""
     _run_import(settings, "beads", file, beads.read_beads(file), dry_run, as_json)
 
 
@@ -98,18 +98,18 @@ def import_taskmaster(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import the tasks of Task Master. Tags become epics, subtasks become tasks."""
+    """Import Task Master tasks. Tags become epics, subtasks become tasks."""
     _run_import(settings, "taskmaster", file, taskmaster.read_taskmaster(file), dry_run, as_json)
 
 
 @command(app, "vibe-kanban")
 def import_vibe_kanban(
     settings: Settings,
-    file: Annotated[Path, typer.Argument(help="The db.sqlite in the data folder of Vibe Kanban.")],
+    file: Annotated[Path, typer.Argument(help="The db.sqlite in Vibe Kanban's data folder.")],
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import the tasks of Vibe Kanban. Projects become epics."""
+    """Import Vibe Kanban tasks. Projects become epics."""
     _run_import(settings, "vibe-kanban", file, vibe_kanban.read_vibe_kanban(file), dry_run, as_json)
 
 
@@ -120,7 +120,7 @@ def import_markdown(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import the checklists of a Markdown file. Headings become epics."""
+    """Import the checklists in a Markdown file. Headings become epics."""
     _run_import(settings, "markdown", file, markdown.read_markdown(file), dry_run, as_json)
 
 
@@ -131,14 +131,14 @@ def import_speckit(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import the tasks of a feature of Spec Kit, in the order of its phases."""
+    """Import the tasks of a Spec Kit feature, in the order of its phases."""
     _run_import(settings, "speckit", file, speckit.read_speckit(file), dry_run, as_json)
 
 
 @command(app, "jsonl")
 def import_jsonl(
     settings: Settings,
-    file: Annotated[Path, typer.Argument(help="File of shopfloor export jsonl, compressed or not.")],
+    file: Annotated[Path, typer.Argument(help="File that shopfloor export jsonl wrote, compressed or not.")],
     as_json: AsJson = False,
 ) -> None:
     """Import a whole store into an empty database: everything in one transaction, or nothing.

@@ -30,9 +30,7 @@ DONE = "Done:   "
 MAX_ANSWER_COMMANDS = 3
 
 Id = Annotated[str, typer.Argument(help="Id of a mail, such as mail-12.")]
-AnyId = Annotated[
-    str, typer.Argument(help="Id of a mail, such as mail-12, or of a request of a run, such as request-3.")
-]
+AnyId = Annotated[str, typer.Argument(help="Id of a mail, such as mail-12, or of a run's request, such as request-3.")]
 Everything = Annotated[bool, typer.Option("--all", help="Include items that are done.")]
 
 
@@ -40,7 +38,7 @@ Everything = Annotated[bool, typer.Option("--all", help="Include items that are 
 def list_inbox(
     settings: Settings, everything: Everything = False, as_json: AsJson = False, follow: Follow = False
 ) -> None:
-    """List what waits for a person: requests of runs, then mail, questions and alerts, newest first."""
+    """List what waits for a person: requests from runs, then mail, questions and alerts, newest first."""
     with open_shopfloor(settings) as shopfloor:
         for seen in poll_changes(follow, lambda: call_desk(shopfloor, "inbox_list", includeDone=everything)):
             rows = [
@@ -66,7 +64,7 @@ def list_inbox(
 
 @command(app, "read")
 def read_item(settings: Settings, id: AnyId, as_json: AsJson = False) -> None:
-    """Show a mail and mark it as read, or show a request of a run."""
+    """Show a mail and mark it as read, or show a request from a run."""
     if id.startswith(REQUEST):
         number = _parse_request_id(id)
         requests = _call_desk_once(settings, "inbox_list", {})["requests"]
@@ -99,7 +97,7 @@ def answer(
     text: Annotated[str, typer.Argument(help="The answer.")],
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question of an agent or a request of a run, with one of its options if it has any."""
+    """Answer an agent's question or a run's request, with one of its options if it has any."""
     if id.startswith(REQUEST):
         given = _call_desk_once(settings, "inbox_decide", {"request": _parse_request_id(id), "answer": text})
     else:
@@ -132,7 +130,8 @@ def _format_commands(seen: dict[str, Any]) -> str:
 
 
 def _is_waiting(mail: dict[str, Any]) -> bool:
-    """Return whether the mail stays in the list: it does until it is acknowledged or replied to, also once read."""
+    """Return whether the mail stays in the list. It does until it is acknowledged or replied to, even after it was
+    read."""
     return mail["actedAt"] is None
 
 

@@ -43,7 +43,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Drive agents": {
         "run": ("run:app", "Drive an agent until its work is verified."),
         "runs": ("runs:runs", "List runs and their requests, and answer them."),
-        "say": ("runs:app", "Send a text to a run."),
+        "say": ("runs:app", "Send a message to a run."),
         "pause": ("runs:app", "Pause a run after its current iteration."),
         "resume": ("runs:app", "Resume a paused run."),
         "stop": ("runs:app", "Stop a run."),
@@ -59,7 +59,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "admin": ("admin:app", "Rotate the operator's token and the signing key."),
     },
     "Data": {
-        "import": ("imports:app", "Import the tasks of another tracker, or a whole store."),
+        "import": ("imports:app", "Import tasks from another tracker, or a whole store."),
         "export": ("exports:app", "Write epics and tasks, or the whole store, as a file."),
         "backup": ("backup:app", "Back up the store while it is in use."),
         "restore": ("backup:app", "Restore a backup to a new place."),

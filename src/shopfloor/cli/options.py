@@ -128,7 +128,7 @@ def check_database_exists(settings: Settings) -> None:
         from shopfloor.store import schema_version  # noqa: PLC0415 - loading it takes longer than showing help
 
         if schema_version(settings.database_url) == 0:
-            raise BadSettings("There are no tables of Shopfloor in the database; name the --database that has them")
+            raise BadSettings("The database has no Shopfloor tables; name the --database that has them")
 
 
 @contextmanager

@@ -20,7 +20,7 @@ app = create_app()
 def run(
     settings: Settings,
     spec: Annotated[Path | None, typer.Option("--spec", help="File with the specification.")] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the run; by default that of the file.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the run; by default the file's name.")] = None,
     resume: Annotated[str | None, typer.Option("--resume", help="Continue this run.")] = None,
     headless: Annotated[
         bool, typer.Option("--headless", "--json", help="Print JSON lines instead of a live view.")

@@ -83,7 +83,7 @@ def answer_request(
     text: Annotated[str, typer.Argument(help="One of its options, or a text.")],
     as_json: AsJson = False,
 ) -> None:
-    """Answer a request of a run: a permission with allow, always or deny, a stuck note with a text."""
+    """Answer a run's request: a permission with allow, always or deny, a stuck note with text."""
     with open_shopfloor(settings) as shopfloor:
         request = call_desk(shopfloor, "inbox_decide", request=question, answer=text)
     print_result(request, as_json, f"Answered {request['run']}: {request['answer']}")
@@ -111,7 +111,9 @@ def set_acceptance(
 def show_transcript(
     settings: Settings,
     name: Name,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more until no process drives it.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Continue with new entries until no process drives the run.")
+    ] = False,
     iteration: Annotated[int | None, typer.Option("--iteration", min=0, help="Only this iteration.")] = None,
     query: Annotated[str | None, typer.Option("--search", help="Only entries that contain this text.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Number of entries, from the end.")] = 100,
@@ -136,7 +138,7 @@ def say(
     text: Annotated[str, typer.Argument(help="Text for the agent.")],
     as_json: AsJson = False,
 ) -> None:
-    """Send a text to a run. It is included in the next prompt."""
+    """Send a message to a run. It is included in the next prompt."""
     with open_shopfloor(settings) as shopfloor:
         run = call_desk(shopfloor, "run_say", run=name, message=text)
     when = f"after it is resumed: shopfloor run --resume {name}" if run["endedAt"] else "in its next iteration"

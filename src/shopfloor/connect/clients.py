@@ -143,7 +143,7 @@ CLIENTS: dict[str, Client] = {
             ),
             add_stdio="claude mcp add shopfloor -- {command} {arguments}",
             headless="--allowedTools mcp__shopfloor",
-            note="It asks once before it uses the servers of a project's `.mcp.json`.",
+            note="It asks once before it uses the servers in a project's `.mcp.json`.",
             hook=Hook(
                 "UserPromptSubmit",
                 {
@@ -245,7 +245,7 @@ CLIENTS: dict[str, Client] = {
             reference=None,
             add_http="",
             add_stdio="",
-            note="It has no command to add a server without questions, and no config of a project.",
+            note="It has no non-interactive command that adds a server, and no project config.",
         ),
         Client(
             name="cursor",

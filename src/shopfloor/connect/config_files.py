@@ -118,7 +118,7 @@ def get_backup(path: Path) -> Path:
 
 
 def remove_equal_backup(path: Path) -> None:
-    """Remove the backup of a file that is equal to it, byte for byte: it has nothing more to restore."""
+    """Remove the backup of a file if both are identical: it has nothing left to restore."""
     backup = get_backup(path)
     try:
         if path.is_file() and backup.is_file() and path.read_bytes() == backup.read_bytes():

@@ -78,8 +78,8 @@ class FileChange:
         return config_files.write_text(self.file, self.after, private=self.is_private) if self.is_change else None
 
     def remove(self) -> None:
-        """Write the file without its entry. The backup that connecting has made stays, unless the file is again equal
-        to it."""
+        """Write the file without its entry. The backup that `connect` made stays, unless the file is identical to it
+        again."""
         if self.is_change:
             config_files.write_text(self.file, self.after, private=self.is_private, backup=False)
             config_files.remove_equal_backup(self.file)
@@ -402,7 +402,7 @@ def list_connections(server: Server) -> Iterator[Json]:
                 continue
             file, _, entry = found
             agent = _find_agent(server, client, entry)
-            state = "connected" if agent is not None else "not of this server, or its token was revoked"
+            state = "connected" if agent is not None else "not for this server, or its token was revoked"
             yield _describe_connection(client, scope, read_endpoint(entry), agent, state, file)
 
 

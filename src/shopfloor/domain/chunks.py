@@ -35,7 +35,7 @@ class Chunk:
     symbols: tuple[str, ...] = ()
     """Other names that the chunk defines: constants, variables, fields and settings."""
     searched: str | None = None
-    """The text by whose words it is found: None means its body, and an empty text that it is not found by words."""
+    """The text whose words are indexed: None means the body; an empty text is not indexed by words."""
 
     @property
     def embedding_text(self) -> str:

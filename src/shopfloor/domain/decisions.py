@@ -93,7 +93,8 @@ class LogFilter:
 
     @property
     def includes_drivers(self) -> bool:
-        """Whether the calls of runners, which drive runs and crews, match: along with the desk's, or when named."""
+        """Whether calls by runners, which drive runs and crews, match: if the desk's do, or if the search names a
+        caller or a tool."""
         return self.desk or any((self.subject, self.tool, self.tool_part))
 
 

@@ -36,9 +36,9 @@ def check(glob: str, field: str = "filePattern") -> str:
 def to_regex(glob: str, *, backtracks: bool) -> str:
     """Return a regular expression that matches what the glob matches, a leading `!` aside.
 
-    `backtracks` is true for Python's `re`, which would try every way in which the stars can share a path: of a long name
-    and a dozen stars, for hours. The first match of what is between two stars is always good enough, and an atomic group
-    keeps to it. PostgreSQL has no such groups and needs none.
+    `backtracks` is true for Python's `re`. It would try every way to divide a path among the stars, which takes hours
+    for a long name and a dozen stars. The first match of the text between two stars is always enough, so an atomic
+    group keeps it. PostgreSQL has no atomic groups and does not need them.
     """
     if glob.count("**") > MAX_DOUBLE_STARS:
         raise InvalidInput(f"A pattern may have at most {MAX_DOUBLE_STARS} '**'", field="path", rule="glob")
@@ -61,7 +61,7 @@ def to_regex(glob: str, *, backtracks: bool) -> str:
 
 
 def _join_runs(runs: list[str], backtracks: bool) -> str:
-    """Join runs of folders that may have any folders between them; an empty last one is everything below."""
+    """Join runs of folders, with any folders between them. An empty last run matches everything below."""
     first, *rest = runs
     text = first
     for at, run in enumerate(rest, 1):
@@ -100,7 +100,7 @@ def _set_to_regex(members: str, *, negated: bool) -> str:
         if members[at + 1 : at + 2] == "-" and at + 2 < len(members):
             last, at = members[at + 2], at + 2
         at += 1
-        # A range the wrong way round has no members. As a regular expression it would be an error.
+        # A reversed range, such as `[z-a]`, matches nothing. In a regular expression it would be an error.
         if first <= last:
             text += re.escape(first) if first == last else f"{re.escape(first)}-{re.escape(last)}"
     if negated:

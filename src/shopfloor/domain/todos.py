@@ -45,7 +45,7 @@ class TodoChanged:
 
 
 def todo_topic(user: str) -> str:
-    """Return the topic of a user's list. It is a hash: names may contain spaces, topics may not."""
+    """Return the topic of a user's list. It is a hash, because names may contain spaces and topics may not."""
     return f"todo-{hashlib.sha256(user.encode()).hexdigest()[:24]}"
 
 

@@ -87,14 +87,14 @@ _SUFFIXES = (
 MIN_STEM_CHARS = 3
 
 MAX_SHORT_FORM_CHARS = 12
-"""Longer prefixes are no abbreviations. Without a limit, a query of one word with 500 characters had 248 short forms."""
+"""Longer prefixes are not abbreviations. Without a limit, a word of 500 characters had 248 short forms."""
 
 
 def share_stem(word: str, term: str) -> bool:
     """Return whether two words are forms of one: `refresh` and `refreshing`, `auth` and `authentication`."""
     if word == term:
         return True
-    # Most pairs differ in what every stem has. To compare their stems took a sixth of a search.
+    # Most pairs already differ in letters that every stem keeps. Comparing their stems took a sixth of a search.
     if word[:MIN_STEM_CHARS] != term[:MIN_STEM_CHARS] or min(len(word), len(term)) < MIN_STEM_CHARS:
         return False
     return word.startswith(term) or term.startswith(word) or strip_suffix(word) == strip_suffix(term)
@@ -103,7 +103,7 @@ def share_stem(word: str, term: str) -> bool:
 @lru_cache(maxsize=100_000)
 def strip_suffix(word: str) -> str:
     """Return a word without its ending, so that forms of one word are equal."""
-    # Most words have none of the endings. To try each of them took a fifth of a search.
+    # Most words have none of the endings. Trying each ending took a fifth of a search.
     if not word.endswith(_SUFFIXES):
         return word
     return next(
@@ -124,7 +124,7 @@ def list_short_forms(word: str) -> list[str]:
     if word.isdecimal():
         return []
     forms = (word[:length] for length in range(MIN_STEM_CHARS, min(len(word) // 2, MAX_SHORT_FORM_CHARS) + 1))
-    # `for` is no abbreviation of forecast.
+    # `for` is not an abbreviation of forecast.
     return [form for form in forms if form not in STOP_WORDS]
 
 

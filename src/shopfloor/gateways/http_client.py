@@ -107,7 +107,7 @@ class _TotalTime:
         # TLS wraps the socket in another object, so it is stored again.
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             self._socket = info["return_value"].get_extra_info("socket")
-            # Nothing ends a slow name server, and without a socket there was nothing to end.
+            # The time may be over already: without a socket, the lookup of a name cannot be ended.
             if self.is_over:
                 self._end()
             # Checks the connected address, not one resolved earlier: a name can change in between.

@@ -78,7 +78,7 @@ class _Graph:
         return self._norm("embeddings.LayerNorm", self._op("Add", words, first))
 
     def _words(self, ids: str) -> str:
-        """Look up the vectors of the tokens, eight bits a number with one scale for each token.
+        """Look up the vectors of the tokens, which have eight bits per number and one scale per token.
 
         With 32 bits, the table was 47 of the 59 MB of the graph, and onnxruntime held it twice while it loaded.
         """

@@ -54,7 +54,7 @@ def read_beads(path: Path) -> Plan:
             others += 1
             continue
         if not isinstance(issue, dict) or not get_text(issue, "id"):
-            raise InvalidInput(f"{path}, line {number} is not an issue of Beads: it has no id", field="file")
+            raise InvalidInput(f"{path}, line {number} is not a Beads issue: it has no id", field="file")
         issues.append(issue)
     kept = [issue for issue in issues if not _is_left_out(issue)]
     left_out = {

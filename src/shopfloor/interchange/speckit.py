@@ -53,7 +53,7 @@ def read_speckit(path: Path) -> Plan:
         elif match := _TASK.match(line):
             items.append(_to_item(feature, match[1], match[2], match[3], phases))
     if not items:
-        raise InvalidInput(f"{path} is not a tasks.md of Spec Kit: it has no line '- [ ] T001 …'", field="file")
+        raise InvalidInput(f"{path} is not a Spec Kit tasks.md: it has no line '- [ ] T001 …'", field="file")
     return build_plan([PlanItem(id=feature, title=title, kind="epic"), *items])
 
 

@@ -37,7 +37,7 @@ def read_taskmaster(path: Path) -> Plan:
     """Read the tasks of all tags. A tag becomes an epic; a task depends on its subtasks."""
     found = parse_json(read_text(path), str(path))
     if not isinstance(found, dict):
-        raise InvalidInput(f"{path} is not a file of Task Master: it is not an object", field="file")
+        raise InvalidInput(f"{path} is not a Task Master file: it is not an object", field="file")
     # Before Task Master had tags, the tasks were at the top level.
     tags = {DEFAULT_TAG: found} if isinstance(found.get("tasks"), list) else found
     items: list[PlanItem] = []
@@ -50,7 +50,7 @@ def read_taskmaster(path: Path) -> Plan:
         for task in list_objects(content["tasks"]):
             items += _to_items(tag, task, {str(each.get("id")) for each in list_objects(content["tasks"])})
     if not items:
-        raise InvalidInput(f"{path} is not a file of Task Master: it has no tasks", field="file")
+        raise InvalidInput(f"{path} is not a Task Master file: it has no tasks", field="file")
     return build_plan(items)
 
 

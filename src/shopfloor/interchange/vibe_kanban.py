@@ -29,7 +29,7 @@ def read_vibe_kanban(path: Path) -> Plan:
                 """
             ).fetchall()
     except sqlite3.Error as error:
-        raise InvalidInput(f"{path} is not a database of Vibe Kanban: {error}", field="file") from None
+        raise InvalidInput(f"{path} is not a Vibe Kanban database: {error}", field="file") from None
     epics = [PlanItem(id=_format_id(id), title=str(name), kind="epic") for id, name in projects]
     items = [
         PlanItem(

@@ -52,12 +52,12 @@ def start(
         text = "" if spec is None else spec.read_text("utf-8")
     except FileNotFoundError:
         raise BadSettings(
-            f"Specification not found: {spec}", hint="Write what to do in a file, such as SPEC.md"
+            f"Specification not found: {spec}", hint="Describe the work in a file, such as SPEC.md"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadSettings(f"Cannot read the specification {spec}: {error}") from None
     if spec is not None and not text.strip():
-        raise BadSettings(f"The specification {spec} is empty", hint="Write what to do into it")
+        raise BadSettings(f"The specification {spec} is empty", hint="Describe the work in it")
     _check_options(settings, options, needs_planner=epic is None)
     if options.workers == 0:
         raise BadSettings("A crew needs a worker", hint="Start with --workers 2, or set `count` in the crew file")

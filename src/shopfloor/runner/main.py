@@ -56,7 +56,7 @@ def run(
         text = None if spec is None else spec.read_text("utf-8")
     except FileNotFoundError:
         raise BadSettings(
-            f"Specification not found: {spec}", hint="Write what to do in a file, such as SPEC.md"
+            f"Specification not found: {spec}", hint="Describe the work in a file, such as SPEC.md"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadSettings(f"Cannot read the specification {spec}: {error}") from None

@@ -83,7 +83,7 @@ class RunOptions(SandboxOptions):
     commit: bool = Field(False, description="Commit the agent's changes after each iteration.")
     extra: str = Field("", description="Text to add to every prompt.")
     handshake: Duration = Field(60.0, description="Handshake timeout, also for opening a session.")
-    grace: Duration = Field(10.0, description="How long the agent has to stop after a request to stop.")
+    grace: Duration = Field(10.0, description="How long the agent may take to stop after it was asked to.")
     template: str | None = Field(None, description="File with the prompt template; see template export.")
 
     def get_session_settings(self, iteration: int) -> SessionSettings:

@@ -1,7 +1,7 @@
 """Have work reviewed by a second agent, in its own read-only session.
 
-The verdict is a call of the tool `review-verdict`, made with a token that only the reviewer has. The reviewer's words
-count for nothing.
+The verdict is a call of the tool `review-verdict`, made with a token that only the reviewer has. Nothing else that the
+reviewer says counts.
 """
 
 from __future__ import annotations

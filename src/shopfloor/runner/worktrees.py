@@ -271,7 +271,7 @@ async def find_repository(project: Path) -> tuple[Path, str]:
         await _git(project, "var", "GIT_COMMITTER_IDENT")
     except GitFailed:
         hint = "Run `git config user.name NAME` and `git config user.email ADDRESS`"
-        raise BadSettings("A crew commits, and git does not know your name", hint=hint) from None
+        raise BadSettings("A crew commits, but git does not know your name", hint=hint) from None
     return Path(top), prefix
 
 

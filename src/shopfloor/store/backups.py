@@ -103,7 +103,7 @@ def restore_backup(path: Path, url: str) -> Manifest:
         import_file(path, url, migrate=False)
         return manifest
     if target is None:
-        raise InvalidInput("This is a backup of SQLite, and the database is PostgreSQL.", rule="other_engine")
+        raise InvalidInput("This is a SQLite backup, and the database is PostgreSQL.", rule="other_engine")
     leftover = next((each for each in (target, *_side_files(target)) if each.exists()), None)
     if leftover is not None:
         raise InvalidInput(f"{leftover} already exists.", rule="target_exists")
@@ -171,7 +171,7 @@ def _new_file(target: Path) -> Iterator[Path]:
 def _remove_leftovers(folder: Path) -> None:
     """Remove the files of processes that were killed: each may be as large as the database."""
     for leftover in folder.glob(f".*{PART_SUFFIX}*"):
-        # Another process, maybe of another machine, may be writing it.
+        # Another process, perhaps on another machine, may be writing it.
         with suppress(OSError):
             if time.time() - leftover.stat().st_mtime > MAX_PART_AGE_SECONDS:
                 leftover.unlink()
@@ -179,7 +179,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 def _describe_full_disk(target: Path) -> StoreFull:
     return StoreFull(
-        f"The disk of {target.parent} is full; nothing was written. Free some space, or name another disk."
+        f"The disk that holds {target.parent} is full; nothing was written. Free some space, or name another disk."
     )
 
 
@@ -191,7 +191,7 @@ def _read_manifest(path: Path) -> Manifest:
     except FileNotFoundError:
         raise InvalidInput(f"{_manifest_path(path)} not found: a backup is a file and its manifest.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InvalidInput(f"{_manifest_path(path)} is not a manifest of a backup.") from error
+        raise InvalidInput(f"{_manifest_path(path)} is not a backup manifest.") from error
     if not path.is_file():
         raise InvalidInput(f"{path} not found.")
     return manifest

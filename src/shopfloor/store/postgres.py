@@ -237,7 +237,7 @@ class PostgresStore:
 
     def copy_to(self, target: Path) -> None:
         """Raise: PostgreSQL's files belong to its server."""
-        raise NotImplementedError("a store of PostgreSQL is exported, not copied")
+        raise NotImplementedError("a PostgreSQL store is exported, not copied")
 
     def find_damage(self) -> list[str]:
         problems = []

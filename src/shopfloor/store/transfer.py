@@ -294,7 +294,7 @@ def _parse_header(path: Path, line: bytes) -> Header:
             raise ValueError(value["format"])
         return Header(int(value["schema"]), tuple(value["migrations"]))
     except (ValueError, KeyError, TypeError):
-        raise InvalidInput(f"{path} is not an export of Shopfloor in format {FORMAT_VERSION}.") from None
+        raise InvalidInput(f"{path} is not a Shopfloor export in format {FORMAT_VERSION}.") from None
 
 
 def _insert(connection: Connection, table: str, columns: list[str], batch: list[list[Any]]) -> None:

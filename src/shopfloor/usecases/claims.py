@@ -100,7 +100,7 @@ def _find_ready_task(uow: UnitOfWork, agent: Agent, held: Task | None) -> tuple[
 
 
 def _find_ready_task_of_epics(uow: UnitOfWork) -> Task | None:
-    """Return a task for an agent that belongs to no epic and no supervisor, from the epics that are left to all."""
+    """Return a ready task of an open epic without a crew, for an agent that has neither an epic nor a supervisor."""
     for state in (EpicState.IN_PROGRESS, EpicState.PLANNING):
         for epic in uow.epics.list_page(limit=MAX_EPICS, state=state):
             # A crew merges the work of its own agents only.

@@ -108,5 +108,5 @@ def delete(uow: UnitOfWork, id: int) -> None:
 
 def _own_conversations(uow: UnitOfWork) -> Conversations:
     if uow.actor.kind is not Kind.USER:
-        raise PermissionDenied(f"Only users talk to the assistant; this is {uow.actor.title}")
+        raise PermissionDenied(f"Only users can talk to the assistant; the caller is {uow.actor.title}")
     return uow.conversations_of(uow.actor.name)

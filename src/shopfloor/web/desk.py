@@ -246,8 +246,8 @@ class Desk:
         return await self._render_answer(request, visitor, answer, form)
 
     async def change_filters(self, request: Request, _: Visitor) -> Response:
-        """Save or remove a filter of tasks in this browser. It is about how pages look, not about the work, so that no
-        tool and no log knows of it."""
+        """Save or remove a task filter in this browser. It changes how pages look, not the work, so it is neither a
+        call nor logged."""
         form = await self._pages.read_form(request)
         before = saved_filters.parse_filters(request.cookies.get(saved_filters.COOKIE))
         save = saved_filters.clean_filter(form.get("save", ""))

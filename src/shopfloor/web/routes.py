@@ -25,7 +25,7 @@ from shopfloor.web.visitor import OPERATOR, Visitor
 FILTERS = ("active", "all", "completed")
 MAX_STREAMS = 1000
 MAX_FORM_FIELDS = 50
-# Here a form names the fields that its visitor could not type into.
+# The form field that lists the fields that its visitor could not edit.
 FIXED_FIELDS = "fixed"
 # How long a stream may go without checking that its visitor is still signed in.
 SESSION_CHECK_SECONDS = 20.0

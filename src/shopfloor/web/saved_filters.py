@@ -6,26 +6,26 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 MAX_FILTERS = 8
 MAX_FILTER_CHARACTERS = 60
-# A browser drops a cookie of more than 4,096 bytes without a word, and a letter may take twelve of them.
+# Browsers silently drop a cookie of more than 4,096 bytes, and one letter may take twelve.
 MAX_COOKIE_BYTES = 3500
 MAX_AGE_SECONDS = 365 * 24 * 3600
 COOKIE = "shopfloor_filters"
 
 
 def parse_filters(cookie: str | None) -> list[str]:
-    """Return the saved filters; a cookie that another program has written gives none, or other words."""
+    """Return the saved filters. A cookie that another program has written may give none, or meaningless ones."""
     texts = [clean_filter(unquote(each)) for each in (cookie or "").split("|")]
     return list(dict.fromkeys(filter(None, texts)))[:MAX_FILTERS]
 
 
 def format_filters(texts: list[str]) -> str:
-    """Format filters as the value of a cookie, without the oldest if it would be too large."""
+    """Format filters as the value of a cookie. Drop the oldest while it is too large."""
     value = "|".join(quote(text, safe="") for text in texts)
     return value if len(value) <= MAX_COOKIE_BYTES else format_filters(texts[1:])
 
 
 def clean_filter(text: str) -> str:
-    """Return the words of a filter, lower-case and with single spaces: what finds the same is the same filter."""
+    """Return the words of a filter in lower case with single spaces: filters that find the same tasks are equal."""
     return " ".join(text.lower().split())[:MAX_FILTER_CHARACTERS].strip()
 
 

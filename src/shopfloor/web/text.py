@@ -26,7 +26,8 @@ _HIDDEN = re.compile(
 # Ids of tasks, epics and mail, and paths of project files.
 _REFERENCE = re.compile(
     r"(?<![\w/-])(?:(?P<kind>task|epic|mail)-(?P<number>[1-9][0-9]{0,17})(?![\w-])"
-    # A path begins where no other part of one is: a search from each dot to the end would take the square of its length.
+    # A path begins only where no part of a path precedes it. Searching from each dot to the end would take quadratic
+    # time.
     r"|(?<!\.)(?P<path>(?:[\w.-]+/)+[\w.-]*\w\.[a-z][a-z0-9]{0,4})(?![\w/]))"
 )
 _PAGES = {"task": "/tasks/{0}", "epic": "/boards/epic/{0}", "mail": "/inbox/mail-{0}"}

@@ -69,7 +69,7 @@ def test_log_is_listed_filtered_and_shown_by_reference(run: Run) -> None:
     opened = run("log", reference)
     assert '"title": "Design"' in opened
     assert "event: task.changed" in opened
-    assert run("log", "--text", "nowhere").startswith("No calls of agents match")
+    assert run("log", "--text", "nowhere").startswith("No calls by agents match")
 
 
 def test_boards_are_printed_without_control_characters(run: Run) -> None:

@@ -204,7 +204,7 @@ def record_discovery(
     supersedes: Supersedes = None,
     files: About | None = None,
 ) -> Json:
-    """Write down what holds for the project from now on, for every agent to find with context_search."""
+    """Record what holds for the project from now on, so that every agent finds it with context_search."""
     discovery, is_new = discoveries.record_discovery(external, type, content, module, supersedes, files or [])
     response: Json = {
         "id": f"discovery-{discovery.id}",

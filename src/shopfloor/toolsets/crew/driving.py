@@ -54,7 +54,7 @@ def drive_crew(
     workers: Workers | None = None,
     retry_failed: Annotated[bool, Field(description="Whether failed tasks are tried again")] = False,
 ) -> Crew:
-    """Start to drive the crew. Return the crew, with the fence of this driver."""
+    """Start driving the crew. Return the crew, with the fence of this driver."""
     return crews.drive_crew(uow, uow.actor.name, options, workers, retry_failed=retry_failed)
 
 

@@ -49,7 +49,9 @@ def _check_store(external: ExternalContext) -> Iterator[Finding]:
     gauges = external.database.store.gauges()
     wal = int(gauges.get("wal_bytes", 0))
     yield (
-        Finding("wal", "warning", f"the write-ahead log has {wal // 1_000_000} MB", "End programs that read for long")
+        Finding(
+            "wal", "warning", f"the write-ahead log has {wal // 1_000_000} MB", "End programs with long-running reads"
+        )
         if wal > MAX_WAL_BYTES
         else Finding("wal", "ok", f"{wal // 1000} kB")
     )
@@ -57,9 +59,11 @@ def _check_store(external: ExternalContext) -> Iterator[Finding]:
 
 def _check_rows(uow: UnitOfWork) -> Iterator[Finding]:
     yield (
-        Finding("statistics", "ok", "statements are planned by statistics")
+        Finding("statistics", "ok", "the query planner has statistics")
         if uow.health.has_statistics()
-        else Finding("statistics", "warning", "there are none yet", "They are made when a server or a command ends")
+        else Finding(
+            "statistics", "warning", "there are none yet", "They are collected when a server or a command ends"
+        )
     )
     yield _check_clock(uow)
     waiting, dead = uow.outbox.count_backlog()
@@ -67,7 +71,7 @@ def _check_rows(uow: UnitOfWork) -> Iterator[Finding]:
         Finding(
             "dead letters",
             "problem",
-            f"{dead} deliveries were given up",
+            f"{dead} deliveries were abandoned",
             "Retry: shopfloor call desk dead_letter_retry_all",
         )
         if dead
@@ -77,19 +81,19 @@ def _check_rows(uow: UnitOfWork) -> Iterator[Finding]:
     yield (
         Finding("open calls", "warning", f"{orphans} were left by dead processes", "Start a server: shopfloor serve")
         if orphans
-        else Finding("open calls", "ok", "none without a process")
+        else Finding("open calls", "ok", "none was left by a dead process")
     )
     yield _check_seals(uow)
 
 
 def _check_clock(uow: UnitOfWork) -> Finding:
-    fix = "Let a time service set the clocks of all machines, such as chrony"
+    fix = "Synchronize the clocks of all machines, for example with chrony"
     database = uow.health.read_clock()
     if database is not None and abs(database - uow.now) > MAX_CLOCK_SKEW:
         return Finding("clock", "problem", f"differs from the database's by {abs(database - uow.now) // SECOND} s", fix)
     latest = uow.health.latest_log_time()
     if latest > uow.now + MINUTE:
-        return Finding("clock", "problem", f"the log has a row of {format_iso(latest)}, which is later than now", fix)
+        return Finding("clock", "problem", f"the log has a row from {format_iso(latest)}, which is later than now", fix)
     return Finding("clock", "ok", format_iso(uow.now))
 
 

@@ -46,7 +46,7 @@ def list_inbox(
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> Json:
-    """List everything that waits for a person: requests of runs, then mail, questions and alerts, newest first.
+    """List everything that waits for a person: requests from runs, then mail, questions and alerts, newest first.
 
     With `includeDone`, the first page also has the latest requests that were answered.
     """
@@ -105,7 +105,7 @@ def show_mail(uow: UnitOfWork, mail_id: MailId) -> Json:
 
 @toolset.tool("inbox_request", read_only=True)
 def show_request(uow: UnitOfWork, request: RequestNumber) -> Json:
-    """Show one request of a run, answered or not, with the run and the tasks it works on."""
+    """Show one request from a run, answered or not, with the run and the tasks it works on."""
     found = uow.run_requests.get(request)
     context = inbox_context.find_run_context(uow, found.run)
     return {**_format_request(found), "context": format_context(uow, context)}
@@ -152,7 +152,7 @@ def reopen_mail(uow: UnitOfWork, mail_id: MailId) -> Json:
 
 @toolset.tool("inbox_decide", approval=True)
 def answer_request(uow: UnitOfWork, request: RequestNumber, answer: Body) -> Json:
-    """Answer a request of a run: a permission with one of its options, anything else in your own words."""
+    """Answer a run's request: a permission with one of its options, anything else in your own words."""
     return _format_request(run_answers.answer_request(uow, request, answer))
 
 

@@ -40,7 +40,7 @@ Moment = Annotated[
 Text = Annotated[str | None, Field(description="Anywhere in the rows, case-insensitive", max_length=200)]
 Task = Annotated[int | None, Field(description="Only calls about the task with this number", ge=1)]
 ToolName = Annotated[
-    str | None, Field(description="Only calls of this tool, or of those whose name contains it", max_length=100)
+    str | None, Field(description="Only calls to this tool, or to those whose name contains it", max_length=100)
 ]
 Reference = Annotated[str, Field(description="Such as ref-1a2b3c4d5e", min_length=1, max_length=40)]
 

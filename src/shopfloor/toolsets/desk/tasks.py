@@ -21,7 +21,9 @@ Word = Annotated[str, Field(max_length=4000)]
 def set_acceptance(
     uow: UnitOfWork,
     task_id: Annotated[str, Field(description="Such as task-15", max_length=64)],
-    command: Annotated[list[Word], Field(description="Program and arguments; left out: none", max_length=100)] = [],  # noqa: B006 - the default of the schema, never changed
+    command: Annotated[
+        list[Word], Field(description="Program and arguments; omit to remove the command", max_length=100)
+    ] = [],  # noqa: B006 - the default of the schema, never changed
 ) -> Json:
     """Set the command whose success proves a task done.
 

@@ -23,7 +23,7 @@ ForUser = Annotated[str | None, Field(description="Issue it for this user", max_
 LifetimeSeconds = Annotated[
     int | None,
     Field(
-        description=f"1-{MAX_LIFETIME_SECONDS}; by default agent tokens do not expire, and user tokens live as set",
+        description=f"1-{MAX_LIFETIME_SECONDS}; by default agent tokens do not expire, and user tokens expire after user_token_days",
         ge=1,
         le=MAX_LIFETIME_SECONDS,
     ),

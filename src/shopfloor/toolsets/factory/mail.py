@@ -131,7 +131,7 @@ def reply_to_mail(uow: UnitOfWork, original_mail_id: MailId, body: Body) -> Json
 
 @toolset.tool("mcp__mail__acknowledge", idempotent=True)
 def acknowledge_mail(uow: UnitOfWork, mail_id: MailId) -> Json:
-    """Acknowledge a mail: the sender sees that you have read it and act on it."""
+    """Acknowledge a mail: the sender sees that you have read it and are acting on it."""
     receipt = mail.acknowledge_mail(uow, parse_mail_id(mail_id))
     return {"mailId": mail_id, "acknowledgedAt": format_iso_or_none(receipt.acted_at)}
 

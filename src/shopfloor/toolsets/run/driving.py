@@ -65,7 +65,7 @@ def drive_run(
     options: Options,
     spec: Annotated[str | None, Field(description="A new specification")] = None,
 ) -> Json:
-    """Start to drive the run. Return the run, with the fence of this driver, and a token for its agent."""
+    """Start driving the run. Return the run, with the fence of this driver, and a token for its agent."""
     run, token = runs.drive_run(uow, uow.actor.name, options, spec)
     return {"run": run, "token": token}
 
@@ -100,7 +100,7 @@ def record_verdict(
     uow: UnitOfWork,
     fence: Fence,
     wish: Annotated[int, Field(description="The request for completion that was checked", ge=0)],
-    verdict: Annotated[str | None, Field(description="What is wrong with the work; left out when it is done")] = None,
+    verdict: Annotated[str | None, Field(description="What is wrong with the work; omitted when it is done")] = None,
 ) -> None:
     """Record the verdict on the work."""
     lock_run(uow, fence)
@@ -124,7 +124,7 @@ def finish_run(
 def set_waiting(
     uow: UnitOfWork,
     fence: Fence,
-    waiting: Annotated[str | None, Field(description="What it waits for; left out when it works again")] = None,
+    waiting: Annotated[str | None, Field(description="What it waits for; omitted when it works again")] = None,
 ) -> None:
     """Record what the run waits for, or that it works again."""
     lock_run(uow, fence)

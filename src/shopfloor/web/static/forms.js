@@ -5,7 +5,7 @@ import { showToast } from "./toast.js";
 export const FIELDS = "input:not([type=hidden]), textarea, select";
 export const SIGNED_OUT = {
   error: "You are signed out.",
-  hint: "Sign in in another tab, or run `shopfloor link`. Then send again.",
+  hint: "Sign in from another tab, or run `shopfloor link`. Then send again.",
 };
 const KEPT_TOAST = "toast";
 

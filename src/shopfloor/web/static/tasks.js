@@ -1,4 +1,5 @@
-// Tasks: pick a state, an assignee or a priority, create tasks, filter as one types, and change several at once.
+// Tasks: pick a state, an assignee or a priority, create tasks, filter while the visitor types, and change several at
+// once.
 //
 // Keys on the selected task: s state, a assignee, p priority, x select. c creates a task.
 
@@ -177,7 +178,8 @@ if (performance.getEntriesByType("navigation")[0]?.type === "navigate") {
   for (const form of document.querySelectorAll("[data-submit-on-change]")) if (hasEdits(form)) form.requestSubmit();
 }
 
-// Filter what is shown as one types; the words are part of the address, so that a reload and a link keep them.
+// Filter what is shown while the visitor types. The words are part of the address, so that a reload and a link keep
+// them.
 function filterTasks(text) {
   const wanted = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
   for (const task of document.querySelectorAll("#live [data-words]")) {

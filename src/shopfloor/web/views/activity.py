@@ -113,7 +113,7 @@ def fold_polling(calls: list[Json]) -> list[Json]:
     for call in calls:
         if call["outcome"] == "ok" and call["reference"] in decided:
             continue
-        # A claim that got a task is work, between two that did not.
+        # The summary is part of the key: a claim that got a task is not folded with those that did not.
         key = (call["agent"], call["tool"], call.get("summary", ""))
         if call["tool"] not in POLLING_TOOLS or call["outcome"] != "ok":
             rows.append(call)

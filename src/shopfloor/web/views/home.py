@@ -60,7 +60,7 @@ async def load_home(visitor: Visitor, _: Given) -> Json:
 def list_first_steps(seen: Json, agents: list[Json], tasks: list[Json]) -> dict[str, bool] | None:
     """Return the first steps of a new workspace and whether each is done, or None once an agent works."""
     names = {agent["id"] for agent in agents}
-    # That an agent joined is no work: the sentence is about no other thing.
+    # An agent that has only joined is not at work yet: that sentence names no other thing.
     is_at_work = any(each["who"] in names and each["kind"] is not None for each in seen["activity"])
     if is_at_work or any(task["state"] != "PENDING" for task in tasks if names):
         return None

@@ -46,7 +46,7 @@ async def load_epics(visitor: Visitor, given: Given) -> Json:
     if view == "all":
         tasks = await visitor.ask("task_list", limit=200, cursor=given.get("cursor"))
         words = given.get("text", "").lower().split()
-        # The same text as `data-words` of a card, which tasks.js filters as one types.
+        # The same text as `data-words` of a card, which tasks.js filters while the visitor types.
         shown = [
             task
             for task in tasks["tasks"]
