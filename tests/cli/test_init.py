@@ -1,4 +1,4 @@
-"""shopfloor init, shopfloor agents known, and the start of shopfloor run."""
+"""shopfloor init, shopfloor agent known, and the start of shopfloor run."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_known_agents_are_listed_with_whole_commands(run: Run, monkeypatch: pyte
     monkeypatch.setenv("COLUMNS", "80")
     # The agents of this machine must not count as installed.
     monkeypatch.setenv("PATH", "/nowhere")
-    code, out, _ = run("agents", "known")
+    code, out, _ = run("agent", "known")
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert all(agent.command in out and f"  {agent.install}\n" in out for agent in KNOWN_AGENTS)
@@ -113,7 +113,7 @@ def test_run_names_a_specification_that_does_not_exist(run: Run, project: Path) 
 
 
 def test_known_agents_as_json_have_the_whole_install_command(run_json: RunJson) -> None:
-    rows = run_json("agents", "known")
+    rows = run_json("agent", "known")
     assert [row["command"] for row in rows] == [agent.command for agent in KNOWN_AGENTS]
     assert "npm install -g opencode-ai" in [row["install"] for row in rows]
 
@@ -133,8 +133,8 @@ def test_run_without_an_agent_prints_the_exact_options(run: Run, project: Path) 
     ("agent", "hint"),
     [
         ("claude-agent-acp", "Install Claude Code: npm install -g @agentclientprotocol/claude-agent-acp"),
-        ("nonsense-agent acp", "Check the spelling, or name another: shopfloor agents known"),
-        ("./missing/agent", "Check the spelling, or name another: shopfloor agents known"),
+        ("nonsense-agent acp", "Check the spelling, or name another: shopfloor agent known"),
+        ("./missing/agent", "Check the spelling, or name another: shopfloor agent known"),
     ],
 )
 def test_run_with_an_agent_that_is_not_installed_says_how_to_install_it(

@@ -110,7 +110,7 @@ READS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "verify": ((), "desk", "store_verify"),
 }
 WITHOUT_OWN_CALL = {
-    "agents known": "prints a table of the package",
+    "agent known": "prints a table of the package",
     "compact": "rewrites the file of a store that no process uses",
     "completion": "prints a script for the shell",
     "crew start": "calls the crew toolset for as long as it drives; see tests/runner/test_crew.py",

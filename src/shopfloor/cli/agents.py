@@ -1,15 +1,18 @@
-"""shopfloor agent add|list|show|retire|crashed"""
+"""shopfloor agent add|list|show|retire|crashed|known"""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import Annotated, Any
 
 import typer
 
 from shopfloor.cli.connect import FIRST_CREDENTIAL_NOTICE, is_open, print_client_commands
+from shopfloor.cli.help import Command
 from shopfloor.cli.options import AsJson, call_desk, command, create_app, list_desk, open_shopfloor
-from shopfloor.cli.output import format_age, format_table, paint_state, print_result
+from shopfloor.cli.output import format_age, format_table, paint, paint_state, print_result
+from shopfloor.runner.known_agents import KNOWN_AGENTS
 from shopfloor.settings import Settings
 
 app = create_app("Add, list, show and retire agents.")
@@ -103,6 +106,23 @@ def report_crash(settings: Settings, name: Name, as_json: AsJson = False) -> Non
     with open_shopfloor(settings) as shopfloor:
         row = _row(call_desk(shopfloor, "agent_report_crash", name=name)["agent"])
     print_result(row, as_json, f"{name} is {row['state']}")
+
+
+@app.command("known", cls=Command)
+def list_known_agents(as_json: AsJson = False) -> None:
+    """List the coding agents known to work with shopfloor run, and how to install them."""
+    rows = [
+        {"command": agent.command, "agent": agent.name, "installed": agent.installed, "install": agent.install}
+        for agent in KNOWN_AGENTS
+    ]
+    # Not a table: at 80 columns it would cut the commands, which must be copyable.
+    blocks = [
+        f"{paint(agent.name, 'bold')}\n"
+        f"  --agent {shlex.quote(agent.command)}\n"
+        f"  {paint_state('installed') if agent.installed else agent.install}"
+        for agent in KNOWN_AGENTS
+    ]
+    print_result(rows, as_json, "\n".join(blocks))
 
 
 def _row(agent: dict[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,6 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "resume": ("runs:app", "Resume a paused run."),
         "stop": ("runs:app", "Stop a run."),
         "crew": ("crew:app", "Have several agents work on an epic."),
-        "agents": ("known_agents:app", "Show the coding agents that run can drive."),
         "template": ("template:app", "Export prompt templates and a crew.toml."),
     },
     "Agents and users": {

@@ -71,5 +71,5 @@ def describe_installation(program: str) -> str:
     """Return how to install a missing program."""
     agent = next((each for each in KNOWN_AGENTS if each.program == program), None)
     if agent is None:
-        return "Check the spelling, or name another: shopfloor agents known"
+        return "Check the spelling, or name another: shopfloor agent known"
     return f"Install {agent.name}: {agent.install}"
