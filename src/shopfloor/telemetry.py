@@ -98,10 +98,10 @@ class Telemetry:
 def _choose_level(request: Request) -> int:
     """Return the level of a call's lines. One page makes up to eight reads, which say nothing about the agents."""
     tool = request.tool
-    is_look = request.toolset.name == "desk" and tool is not None and tool.read_only
+    is_page_read = request.toolset.name == "desk" and tool is not None and tool.read_only
     # The server issues the operator's token and prints a link when it starts.
     is_own = request.toolset.name == "desk" and request.transport in ("server", "cli")
-    return logging.DEBUG if is_look or is_own else logging.INFO
+    return logging.DEBUG if is_page_read or is_own else logging.INFO
 
 
 def _caller_key(record: CallRecord) -> str | None:

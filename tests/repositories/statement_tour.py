@@ -213,7 +213,7 @@ class Tour:
             "Decisions.get.id": [1],
             "Decisions.find_inputs.references": [[START // 1000 * 2097152]],
             "Decisions.values": [_new_entry("manual", self.now)],
-            "Decisions.sought": list(_list_log_filters(middle)),
+            "Decisions.criteria": list(_list_log_filters(middle)),
             "Discoveries.type": ["pattern"],
             "Discoveries.files": [{"src/f.py": digest}],
             "Discoveries.digest": [b"new", digest],

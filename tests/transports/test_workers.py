@@ -81,11 +81,11 @@ def test_replicas_behind_a_pooler_wake_each_other(tmp_path, database):
     pooler = PgBouncer(database)
     behind = {"database": pooler.url, "database_direct": database}
     with serving(tmp_path / "a", **behind) as first, serving(tmp_path / "b", **behind) as second:
-        boss, ann = first.agent("boss", "SUPERVISOR"), first.agent("ann", "ORCHESTRATOR")
+        supervisor, ann = first.agent("boss", "SUPERVISOR"), first.agent("ann", "ORCHESTRATOR")
         with ThreadPoolExecutor(1) as executor:
             waiting = executor.submit(second.call, "mcp__mail__wait", {"timeoutSeconds": 50}, token=ann)
             wait_until(lambda: second.count("decision", "process IS NOT NULL") == 1)
-            sent = first.call("mcp__mail__send", {"toAgentId": "ann", "subject": "s", "body": "b"}, token=boss)
+            sent = first.call("mcp__mail__send", {"toAgentId": "ann", "subject": "s", "body": "b"}, token=supervisor)
             assert sent.status_code == 200, sent.text
             answer = waiting.result()
         assert answer.status_code == 200, answer.text

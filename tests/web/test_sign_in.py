@@ -13,7 +13,7 @@ from shopfloor.errors import RateLimited, Unauthenticated
 from shopfloor.gateways import passwords
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
-from shopfloor.usecases.page_sessions import MAX_TRIES, MAX_TRIES_PER_ADDRESS, MAX_TRIES_PER_NAME, Tries
+from shopfloor.usecases.page_sessions import MAX_ATTEMPTS, MAX_ATTEMPTS_PER_ADDRESS, MAX_ATTEMPTS_PER_NAME, Attempts
 from shopfloor.web.routes import Pages
 from shopfloor.web.sessions import PageSessions
 from tests.operator_access import read_as_operator
@@ -220,7 +220,7 @@ def test_an_unknown_user_takes_as_long_as_a_wrong_password(server, monkeypatch):
 
 def test_guessing_is_limited_for_known_and_unknown_names(visitor):
     for name in ("customer", "unknown"):
-        for _ in range(MAX_TRIES):
+        for _ in range(MAX_ATTEMPTS):
             assert sign_in(visitor, name, "wrong password").status_code == 401
         limited = sign_in(visitor, name, PASSWORD)
         assert limited.status_code == 429
@@ -228,7 +228,7 @@ def test_guessing_is_limited_for_known_and_unknown_names(visitor):
 
 
 def test_guessing_from_one_address_does_not_lock_out_another(server, visitor):
-    for _ in range(MAX_TRIES):
+    for _ in range(MAX_ATTEMPTS):
         with pytest.raises(Unauthenticated):
             PageSessions(server.shopfloor.engine).open_session("customer", "wrong password", "192.0.2.1")
     with pytest.raises(RateLimited):
@@ -237,17 +237,17 @@ def test_guessing_from_one_address_does_not_lock_out_another(server, visitor):
 
 
 def test_guessing_many_names_is_limited_by_address():
-    tries = Tries(1000)
-    for number in range(MAX_TRIES_PER_ADDRESS):
-        tries.count({f"name {number}": MAX_TRIES_PER_NAME, "address here": MAX_TRIES_PER_ADDRESS}, number)
+    attempts = Attempts(1000)
+    for number in range(MAX_ATTEMPTS_PER_ADDRESS):
+        attempts.count({f"name {number}": MAX_ATTEMPTS_PER_NAME, "address here": MAX_ATTEMPTS_PER_ADDRESS}, number)
     with pytest.raises(RateLimited):
-        tries.count({"name new": MAX_TRIES_PER_NAME, "address here": MAX_TRIES_PER_ADDRESS}, 999)
-    tries.count({"name new": MAX_TRIES_PER_NAME, "address there": MAX_TRIES_PER_ADDRESS}, 999)
-    tries.count({"name new": MAX_TRIES_PER_NAME, "address here": MAX_TRIES_PER_ADDRESS}, 1001)
+        attempts.count({"name new": MAX_ATTEMPTS_PER_NAME, "address here": MAX_ATTEMPTS_PER_ADDRESS}, 999)
+    attempts.count({"name new": MAX_ATTEMPTS_PER_NAME, "address there": MAX_ATTEMPTS_PER_ADDRESS}, 999)
+    attempts.count({"name new": MAX_ATTEMPTS_PER_NAME, "address here": MAX_ATTEMPTS_PER_ADDRESS}, 1001)
 
 
 def test_successful_sign_ins_are_not_limited(visitor):
-    for _ in range(MAX_TRIES + 1):
+    for _ in range(MAX_ATTEMPTS + 1):
         assert sign_in(visitor).status_code == 303
 
 

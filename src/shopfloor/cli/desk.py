@@ -96,7 +96,7 @@ def show_log(
     seals, list rows that were changed, removed or added, and exit with 1 if there are any. --json prints one line per
     call.
     """
-    sought: dict[str, Any] = {
+    criteria: dict[str, Any] = {
         "agent": agent,
         "tool": tool,
         "outcome": outcome,
@@ -115,7 +115,7 @@ def show_log(
             call = call_desk(shopfloor, "log_call", reference=reference)
             print_result(call, as_json, _format_call(call))
             return
-        calls = call_desk(shopfloor, "log_search", **sought)["calls"][::-1]
+        calls = call_desk(shopfloor, "log_search", **criteria)["calls"][::-1]
         if as_json:
             for call in calls:
                 print(format_json(call), flush=True)
@@ -124,7 +124,7 @@ def show_log(
         elif not follow:
             print(_describe_no_calls(everything))
         if follow:
-            _follow_log(shopfloor, sought, calls[-1]["id"] if calls else 0, as_json)
+            _follow_log(shopfloor, criteria, calls[-1]["id"] if calls else 0, as_json)
 
 
 @command(app, "link")
@@ -159,24 +159,24 @@ def set_desk_role(
     print_result(answer, as_json, f"{user} has the desk role '{role}'")
 
 
-def _follow_log(shopfloor: Any, sought: dict[str, Any], newest: int, as_json: bool) -> None:
+def _follow_log(shopfloor: Any, criteria: dict[str, Any], newest: int, as_json: bool) -> None:
     """Print entries after that row as they arrive, until Ctrl-C."""
     while True:
         try:
             time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
             return
-        for call in _list_since(shopfloor, sought, newest)[::-1]:
+        for call in _list_since(shopfloor, criteria, newest)[::-1]:
             _print_new_entry(call, as_json)
             newest = call["id"]
 
 
-def _list_since(shopfloor: Any, sought: dict[str, Any], newest: int) -> list[dict[str, Any]]:
+def _list_since(shopfloor: Any, criteria: dict[str, Any], newest: int) -> list[dict[str, Any]]:
     """Return all entries after that row, newest first."""
     fresh: list[dict[str, Any]] = []
     cursor = None
     while True:
-        page = call_desk(shopfloor, "log_search", **{**sought, "limit": 200, "cursor": cursor})
+        page = call_desk(shopfloor, "log_search", **{**criteria, "limit": 200, "cursor": cursor})
         fresh += [call for call in page["calls"] if call["id"] > newest]
         cursor = page.get("nextCursor")
         # With a filter, a page may be empty although there are more rows, so the search itself reports how far it got.

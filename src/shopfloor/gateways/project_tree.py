@@ -91,7 +91,8 @@ class ProjectTree:
         self._changed.set()
 
     def allow_watching(self) -> None:
-        """Watch the tree from its next scan on, unless it is small. A program that ends after one search need not."""
+        """Watch the tree from its next scan on, unless it is small. A program that ends after one search does not need
+        it."""
         self._may_watch = True
 
     def wait_for_change(self, seconds: float) -> bool:
@@ -207,7 +208,8 @@ class ProjectTree:
         try:
             root = os.open(self._files.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            # It may come back: a folder that is mounted or checked out again. Any other error ended the indexer's thread.
+            # It may come back, such as a folder that is mounted or checked out again. With any other error, the
+            # indexer's thread ended.
             raise Unavailable(f"The project folder cannot be opened: {error.strerror}.") from error
         try:
             yield root

@@ -19,7 +19,7 @@ _COLUMNS = (
 MAX_ROWS_EXAMINED = 20_000
 """Maximum number of rows that one search examines before it returns a cursor."""
 
-_LOOKS = "(toolset = 'desk' OR (toolset = 'personal' AND tool LIKE 'show%'))"
+_PAGE_READS = "(toolset = 'desk' OR (toolset = 'personal' AND tool LIKE 'show%'))"
 """Calls that a page makes to read the server's state or a user's list."""
 
 # Each comparison comes before its IS NULL: PostgreSQL infers a parameter's type from its first use.
@@ -30,7 +30,7 @@ _MATCHES = f"""
         WHEN 'end' THEN kind <> 'invocation'
         ELSE id > 0
     END
-    AND (:desk = 1 OR NOT {_LOOKS})
+    AND (:desk = 1 OR NOT {_PAGE_READS})
     AND (:drivers = 1 OR toolset NOT IN ('run', 'crew') OR code IS NOT NULL)
     AND (code = :code OR :code IS NULL)
     AND (subject = :subject OR :subject IS NULL)
@@ -190,29 +190,29 @@ class Decisions(Repository):
         )
         return [Entry(*row) for row in rows]
 
-    def search(self, sought: LogFilter, limit: int, before: int | None = None) -> tuple[list[Entry], int | None]:
+    def search(self, criteria: LogFilter, limit: int, before: int | None = None) -> tuple[list[Entry], int | None]:
         """Return matching rows, newest first, and the id to continue before, or None at the end.
 
         The most selective filter with an index finds candidates, and the other filters apply to them: the cost of a
         search does not depend on the log's length. It stops after MAX_ROWS_EXAMINED candidates.
         """
         # Ids and times grow together, so the ids around the time span bound the scan. It has no index of its own.
-        from_id, before_id = self._find_id_bounds(sought)
+        from_id, before_id = self._find_id_bounds(criteria)
         span = {
             "workspace": self._workspace,
             "from_id": from_id,
             "before": before_id if before is None else min(before, before_id),
-            "subject": sought.subject,
-            "tool": sought.tool,
-            "task": sought.task,
+            "subject": criteria.subject,
+            "tool": criteria.tool,
+            "task": criteria.task,
             "cap": MAX_ROWS_EXAMINED,
         }
         # A fragment, and not `(:task IS NULL OR task = :task)` for every filter: SQLite plans a statement without its
         # values, and would take none of the partial indexes. The index is named, because SQLite, which has no
         # statistics here, prefers decision_workspace for any range of ids and reads the whole log for one task.
-        index, condition = _choose_index(sought)
+        index, condition = _choose_index(criteria)
         # Match the end of each call; also its start while the call is open, or if the search is for text.
-        ends = "end" if sought.text is None else "all"
+        ends = "end" if criteria.text is None else "all"
         source = f"decision INDEXED BY {index}" if self._connection.engine == "sqlite" else "decision"
         rows = self._connection.fetch_all(
             f"""
@@ -225,14 +225,14 @@ class Decisions(Repository):
             ORDER BY id DESC LIMIT :limit
             """,
             limit=limit,
-            rows={"open": "open", "ok": "result"}.get(sought.outcome or "", ends),
-            desk=int(sought.desk),
-            drivers=int(sought.includes_drivers),
-            code=None if sought.outcome in (None, "ok", "error", "decision", "open") else sought.outcome,
-            since=sought.since,
-            until=sought.until,
-            pattern=_to_pattern(sought.text),
-            tool_pattern=_to_pattern(sought.tool_part),
+            rows={"open": "open", "ok": "result"}.get(criteria.outcome or "", ends),
+            desk=int(criteria.desk),
+            drivers=int(criteria.includes_drivers),
+            code=None if criteria.outcome in (None, "ok", "error", "decision", "open") else criteria.outcome,
+            since=criteria.since,
+            until=criteria.until,
+            pattern=_to_pattern(criteria.text),
+            tool_pattern=_to_pattern(criteria.tool_part),
             **span,
         )
         entries = [Entry(*row) for row in rows]
@@ -252,10 +252,10 @@ class Decisions(Repository):
         assert end is not None
         return entries, int(end[1]) if end[0] == MAX_ROWS_EXAMINED else None
 
-    def _find_id_bounds(self, sought: LogFilter) -> tuple[int, int]:
+    def _find_id_bounds(self, criteria: LogFilter) -> tuple[int, int]:
         """Return approximate id bounds of the rows in the filter's time span."""
         low, high = 0, MAX_ID
-        if sought.since is not None:
+        if criteria.since is not None:
             row = self._connection.fetch_one(
                 """
                 SELECT id FROM decision
@@ -263,10 +263,10 @@ class Decisions(Repository):
                 ORDER BY reference DESC LIMIT 1
                 """,
                 workspace=self._workspace,
-                reference=first_reference(sought.since),
+                reference=first_reference(criteria.since),
             )
             low = -_ID_SLACK if row is None else int(row[0]) - _ID_SLACK
-        if sought.until is not None:
+        if criteria.until is not None:
             row = self._connection.fetch_one(
                 """
                 SELECT id FROM decision
@@ -274,7 +274,7 @@ class Decisions(Repository):
                 ORDER BY reference LIMIT 1
                 """,
                 workspace=self._workspace,
-                reference=first_reference(sought.until),
+                reference=first_reference(criteria.until),
             )
             high = MAX_ID if row is None else int(row[0]) + _ID_SLACK
         return low, high
@@ -288,7 +288,7 @@ class Decisions(Repository):
         row = self._connection.fetch_one(
             f"""
             SELECT id FROM decision
-            WHERE workspace = :workspace AND kind <> 'invocation' AND NOT {_LOOKS}
+            WHERE workspace = :workspace AND kind <> 'invocation' AND NOT {_PAGE_READS}
             ORDER BY id DESC LIMIT 1
             """,
             workspace=self._workspace,
@@ -433,20 +433,20 @@ def _to_pattern(text: str | None) -> str | None:
     return "%" + "".join(f"!{char}" if char in "!%_" else char for char in text.lower()) + "%"
 
 
-def _choose_index(sought: LogFilter) -> tuple[str, str]:
+def _choose_index(criteria: LogFilter) -> tuple[str, str]:
     """Return the index that finds the candidates, and the condition that it serves."""
-    if sought.task is not None:
+    if criteria.task is not None:
         return "decision_task", "task = :task AND task IS NOT NULL"
-    if sought.outcome == "decision":
+    if criteria.outcome == "decision":
         return "decision_said", "kind = 'manual'"
-    if sought.outcome == "open":
+    if criteria.outcome == "open":
         return "decision_open", "process IS NOT NULL"
-    if sought.outcome not in (None, "ok"):
+    if criteria.outcome not in (None, "ok"):
         return "decision_failed", "code IS NOT NULL"
-    if sought.subject is not None:
+    if criteria.subject is not None:
         return "decision_subject", "subject = :subject"
-    if sought.tool is not None:
+    if criteria.tool is not None:
         return "decision_tool", "tool = :tool"
-    if sought.desk or sought.text is not None:
+    if criteria.desk or criteria.text is not None:
         return "decision_workspace", "id > 0"
     return "decision_calls", "kind <> 'invocation' AND toolset <> 'desk'"

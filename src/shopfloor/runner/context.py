@@ -117,7 +117,7 @@ class RunContext:
     """The subjects of permission requests that a person answered with `always`. The agents of a crew share them."""
     wait: Wait | None = None
     """What to wait for before the next working state."""
-    tokens_missed: bool = False
+    no_tokens_shown: bool = False
     """Whether the view has already shown that the agent reports no tokens."""
     recorder: TranscriptRecorder = field(init=False)
     proven: dict[int, str] = field(default_factory=dict)

@@ -1,9 +1,9 @@
 """Run agents, and every command that works on their files, in a bubblewrap sandbox (Linux).
 
-A sandbox sees the machine read-only. The folder that the agent works in is writable. Hidden are the data folder with the
-operator's token and the database, credentials in the home folder, sockets, and processes outside the sandbox. Acceptance
-commands, hooks, `setup` and git run in it too: they execute what the agent wrote, such as tests, a git config in a
-folder of its own, or hooks that the repository keeps in the work tree.
+A sandbox sees the machine read-only. The folder that the agent works in is writable. The data folder with the
+operator's token and the database, credentials in the home folder, sockets, and processes outside the sandbox are
+hidden. Acceptance commands, hooks, `setup` and git run in it too: they execute what the agent wrote, such as tests, a
+git config in a folder of its own, or hooks that the repository keeps in the work tree.
 """
 
 from __future__ import annotations

@@ -455,8 +455,8 @@ async def _commit(context: RunContext, current: CurrentIteration, summary: str) 
 
 def _show_missing_tokens(context: RunContext) -> None:
     """Say once that the agent reports no tokens, so that their budget has no effect."""
-    if not context.tokens_missed:
-        context.tokens_missed = True
+    if not context.no_tokens_shown:
+        context.no_tokens_shown = True
         context.view.show("tokens_unreported", run=context.name, why="--tokens has no effect: the agent reports none")
 
 

@@ -63,14 +63,14 @@ class _CrewWork:
         if last is None or last.ended_at is None or context.verified_after == last.number:
             return False
         # Unread messages cause one more turn: the agent may have to do more before the work is done.
-        if snapshot.has_unread and self.heeds_messages:
+        if snapshot.has_unread and self.handles_messages:
             return False
         return last.outcome == "ended" and last.failure is None and last.ended_at > self.returned_at
 
     returned_at: int = 0
     """When the work was last sent back. Earlier turns are already judged."""
 
-    heeds_messages: ClassVar[bool] = True
+    handles_messages: ClassVar[bool] = True
     """Whether a message that arrived during the last turn causes one more."""
 
     async def find_obstacle(self, context: RunContext, snapshot: RunSnapshot) -> Wait | Ending | None:
@@ -248,7 +248,7 @@ class ReviewWork(_CrewWork):
 
     number: int = 0
     # After the verdict nothing is left to decide, and before it another turn is due anyway.
-    heeds_messages: ClassVar[bool] = False
+    handles_messages: ClassVar[bool] = False
 
     async def write_prompt(self, context: RunContext, begun: BegunIteration, extras: Sequence[str]) -> str:
         """Fill in the template with the task and the diff."""

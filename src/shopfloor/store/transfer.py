@@ -53,7 +53,7 @@ COLUMNS_SQL: dict[Engine, str] = {
         WHERE attrelid = to_regclass(:table) AND attnum > 0 AND NOT attisdropped
         """,
 }
-# Mark every document to be indexed again. Each statement is the one of the migration that introduced index_mark.
+# Mark every document to be indexed again. Each statement comes from the migration that introduced index_mark.
 MARK_DOCUMENTS_SQL = (
     """
     INSERT INTO index_mark (workspace, source, ref)

@@ -37,7 +37,7 @@ _ERRORS = {
     "400": "The body is not JSON, or not of this shape",
     "401": "A credential is needed",
     "403": "Not allowed",
-    "404": "No such tool, agent or thing",
+    "404": "The tool, agent or resource does not exist",
     "409": "The idempotency key was used for other input, or the agent is in the wrong state",
     "413": "The body is too large",
     "415": "Only application/json is accepted",
@@ -117,7 +117,7 @@ def _json_response(text: str, schema: Json) -> dict[str, Any]:
 
 
 _METRICS: Json = {
-    "summary": "Figures for Prometheus",
+    "summary": "Metrics for Prometheus",
     "security": _SECURITY,
     "responses": {
         "200": {
@@ -191,13 +191,13 @@ _CONVERSATIONS: Json = {
         }
     ],
     "responses": {
-        "200": _json_response("A page of them", _CONVERSATION_PAGE),
+        "200": _json_response("A page of conversations", _CONVERSATION_PAGE),
         **_error_responses("401", "403", "421", "422", "429", "503"),
     },
 }
 _CONVERSATION_OPERATIONS: Json = {
     "get": _conversation_operation(
-        "What was said in a conversation",
+        "The messages of a conversation",
         {
             **_CONVERSATION,
             "confirmation": {"oneOf": [_CONFIRMATION, {"type": "null"}]},

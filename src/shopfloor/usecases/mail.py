@@ -249,10 +249,11 @@ def escalate_overdue(uow: UnitOfWork, limit: int = 100) -> int:
     overdue = [r for r in uow.mail.list_overdue(uow.now, limit) if uow.mail.mark_escalated(r.recipient, r.mail.id)]
     for receipt in overdue:
         mail, recipient = receipt.mail, receipt.recipient
-        boss = HUMAN if recipient.agent is None else find_supervisor(uow, recipient.agent)
+        supervisor = HUMAN if recipient.agent is None else find_supervisor(uow, recipient.agent)
         send_system_mail(
             uow,
-            list(dict.fromkeys(party for party in (boss, mail.sender) if party not in (SYSTEM, recipient))) or [HUMAN],
+            list(dict.fromkeys(party for party in (supervisor, mail.sender) if party not in (SYSTEM, recipient)))
+            or [HUMAN],
             f"Not acknowledged: {mail.subject}",
             f"{recipient.name} has not acknowledged mail-{mail.id} from {mail.sender.name} in time.",
             about=recipient,

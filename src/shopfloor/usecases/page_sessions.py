@@ -24,12 +24,12 @@ from shopfloor.usecases.external import ExternalContext
 SIGNING_KEY = "pages"
 """The name of the secret that signs forms, the same for all replicas."""
 
-MAX_TRIES = 5
+MAX_ATTEMPTS = 5
 """Per name and address, so that guessing is stopped without locking the user out elsewhere."""
 
-MAX_TRIES_PER_NAME = 50
-MAX_TRIES_PER_ADDRESS = 30
-_TRY_WINDOW = 5 * MINUTE
+MAX_ATTEMPTS_PER_NAME = 50
+MAX_ATTEMPTS_PER_ADDRESS = 30
+_ATTEMPT_WINDOW = 5 * MINUTE
 _MAX_KEYS = 100_000
 
 
@@ -58,26 +58,26 @@ def end_session(uow: UnitOfWork, token: str) -> bool:
 
 
 class Sessions:
-    """This process's state of page sessions: their lifetime, the secret of forms, and failed tries."""
+    """This process's state of page sessions: their lifetime, the secret of forms, and failed attempts."""
 
     def __init__(self, clock: Callable[[], int], lifetime: int, secret: bytes) -> None:
         self._clock = clock
         self.seconds = lifetime // SECOND
         self.secret = secret
-        self._tries = Tries(_TRY_WINDOW)
+        self._attempts = Attempts(_ATTEMPT_WINDOW)
 
     @contextmanager
-    def limit_tries(self, name: str, address: str) -> Iterator[None]:
+    def limit_attempts(self, name: str, address: str) -> Iterator[None]:
         """Count a sign-in attempt, and uncount it if the body succeeds; raise RateLimited after too many."""
         who, where = f"name {name[:300]}", f"address {address}"
-        keys = {f"{who} at {where}": MAX_TRIES, who: MAX_TRIES_PER_NAME, where: MAX_TRIES_PER_ADDRESS}
-        self._tries.count(keys, self._clock())
+        keys = {f"{who} at {where}": MAX_ATTEMPTS, who: MAX_ATTEMPTS_PER_NAME, where: MAX_ATTEMPTS_PER_ADDRESS}
+        self._attempts.count(keys, self._clock())
         yield
-        self._tries.forgive(keys)
+        self._attempts.forgive(keys)
 
 
-class Tries:
-    """Counts failed tries per key in a sliding window."""
+class Attempts:
+    """Counts failed attempts per key in a sliding window."""
 
     def __init__(self, window: int) -> None:
         self._window = window
@@ -85,24 +85,26 @@ class Tries:
         self._known: dict[str, deque[int]] = {}
 
     def count(self, limits: dict[str, int], now: int) -> None:
-        """Count a try for each key, or raise RateLimited if one has had too many."""
+        """Count an attempt for each key, or raise RateLimited if one has had too many."""
         with self._lock:
             # An attacker chooses the names, so the table must stay bounded. Keys that still count are kept.
             if len(self._known) > _MAX_KEYS:
                 self._known = {
-                    key: tries for key, tries in self._known.items() if tries and tries[-1] > now - self._window
+                    key: attempts
+                    for key, attempts in self._known.items()
+                    if attempts and attempts[-1] > now - self._window
                 }
             seconds = 0
             for key, limit in limits.items():
-                tries = self._known.get(key, deque())
-                while tries and tries[0] <= now - self._window:
-                    tries.popleft()
-                if not tries:
+                attempts = self._known.get(key, deque())
+                while attempts and attempts[0] <= now - self._window:
+                    attempts.popleft()
+                if not attempts:
                     self._known.pop(key, None)
-                elif len(tries) >= limit:
-                    seconds = max(seconds, 1, math.ceil((tries[0] + self._window - now) / SECOND))
+                elif len(attempts) >= limit:
+                    seconds = max(seconds, 1, math.ceil((attempts[0] + self._window - now) / SECOND))
             if seconds:
-                raise RateLimited(f"Too many tries; try again in {seconds} s", seconds=seconds)
+                raise RateLimited(f"Too many attempts; try again in {seconds} s", seconds=seconds)
             # Counted before the password is checked, so that concurrent attempts cannot all stay below the limit. A
             # correct password uncounts its attempt.
             for key in limits:
@@ -112,5 +114,5 @@ class Tries:
         """Uncount the last attempt, which succeeded."""
         with self._lock:
             for key in keys:
-                if tries := self._known.get(key):
-                    tries.pop()
+                if attempts := self._known.get(key):
+                    attempts.pop()

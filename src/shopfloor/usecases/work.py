@@ -19,7 +19,7 @@ MAX_AGENTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class WorkFigures:
+class CompletedWork:
     """Completed work: the number of tasks, how long one took, and how many needed more than one attempt."""
 
     completed: int
@@ -29,11 +29,11 @@ class WorkFigures:
 
 @dataclass(frozen=True, slots=True)
 class WorkSummary:
-    """The figures of a period, of each of its days, and of the agents that completed most."""
+    """The completed work of a period, of each of its days, and of the agents that completed most."""
 
-    total: WorkFigures
-    days: list[tuple[int, WorkFigures, UsageDay]]
-    agents: list[tuple[str, WorkFigures, UsageDay]]
+    total: CompletedWork
+    days: list[tuple[int, CompletedWork, UsageDay]]
+    agents: list[tuple[str, CompletedWork, UsageDay]]
     open_tasks: int
     failed_tasks: int
     is_complete: bool
@@ -68,6 +68,6 @@ def summarize_work(uow: UnitOfWork, days: int) -> WorkSummary:
     )
 
 
-def _measure(tasks: Sequence[Task]) -> WorkFigures:
+def _measure(tasks: Sequence[Task]) -> CompletedWork:
     times = [task.completed_at - task.started_at for task in tasks if task.completed_at and task.started_at]
-    return WorkFigures(len(tasks), int(median(times)) if times else None, sum(task.attempts > 1 for task in tasks))
+    return CompletedWork(len(tasks), int(median(times)) if times else None, sum(task.attempts > 1 for task in tasks))

@@ -148,8 +148,8 @@ def _place_layers(layout: _Layout) -> None:
             at += layout.height_of(key) + GAP_Y
         # Keeping the order pushes nodes down, so the layer as a whole may be too low: shift it up by the mean
         # difference.
-        lags = [top - want for top, want in zip(tops, wanted, strict=True) if want is not None]
-        shift = sum(lags) / len(lags) if lags else 0.0
+        offsets = [top - want for top, want in zip(tops, wanted, strict=True) if want is not None]
+        shift = sum(offsets) / len(offsets) if offsets else 0.0
         layout.tops |= {key: round(top - shift, 1) for key, top in zip(keys, tops, strict=True)}
     lowest = min(layout.tops.values(), default=0.0)
     layout.tops = {key: top - lowest for key, top in layout.tops.items()}

@@ -57,7 +57,7 @@ class PageSessions:
     def open_session(self, name: str, password: str, address: str) -> str:
         """Sign in on this thread."""
         # Attempts are counted before the call, so that a flood of wrong passwords does not fill the log.
-        with self._engine.sessions.limit_tries(name, address):
+        with self._engine.sessions.limit_attempts(name, address):
             try:
                 opened = self._engine.call_desk("session_open", {"name": name, "password": password}, "web")
             except InvalidInput:

@@ -16,8 +16,8 @@ def _create_epic(desk: Desk) -> None:
     desk.call_as_agent("planner", "mcp__task__create", title="Build", epicId="epic-1", dependsOn=["task-1"])
 
 
-def _read_states(desk: Desk, **sought: object) -> dict[str, list[str]]:
-    board = desk("board_show", kind="epic", board="1", **sought)
+def _read_states(desk: Desk, **criteria: object) -> dict[str, list[str]]:
+    board = desk("board_show", kind="epic", board="1", **criteria)
     return {
         column["state"]: [task["title"] for task in column["tasks"]] for column in board["columns"] if column["tasks"]
     }
@@ -265,8 +265,8 @@ def test_tasks_are_listed_across_epics_with_filters_and_pages(desk: Desk) -> Non
     desk("task_create", title="Alone", assignee="tester")
     desk("task_complete", number=1)
 
-    def list_numbers(**sought: object) -> list[int]:
-        return [task["number"] for task in desk("task_list", **sought)["tasks"]]
+    def list_numbers(**criteria: object) -> list[int]:
+        return [task["number"] for task in desk("task_list", **criteria)["tasks"]]
 
     assert list_numbers() == [2, 3]
     assert list_numbers(includeClosed=True) == [1, 2, 3]
@@ -287,8 +287,8 @@ def test_task_is_created_with_dependencies_and_assignee_or_not_at_all(desk: Desk
     assert [task["title"] for task in desk("task_list")["tasks"]] == ["Design", "Build", "Announce"]
 
 
-def _list_cards(desk: Desk, **sought: object) -> dict[int, dict[str, object]]:
-    board = desk("board_show", kind="epic", board="1", **sought)
+def _list_cards(desk: Desk, **criteria: object) -> dict[int, dict[str, object]]:
+    board = desk("board_show", kind="epic", board="1", **criteria)
     return {task["number"]: task for column in board["columns"] for task in column["tasks"]}
 
 

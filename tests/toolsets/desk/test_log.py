@@ -52,8 +52,8 @@ def test_timeline_omits_what_a_runner_did_unless_it_failed_or_is_asked_for(desk:
         engine.call(engine.new_request("run", tool, {}, runner, "test"))
     desk.flush_log()
 
-    def search(**sought: object) -> list[tuple[str, str]]:
-        return [(call["tool"], call["outcome"]) for call in desk("log_search", **sought)["calls"]]
+    def search(**criteria: object) -> list[tuple[str, str]]:
+        return [(call["tool"], call["outcome"]) for call in desk("log_search", **criteria)["calls"]]
 
     assert search() == [("run_finish", "INVALID_INPUT"), ("mcp__agent__get_status", "ok")]
     assert search(tool="run_get") == search(tool="run_g") == [("run_get", "ok")]
@@ -67,8 +67,8 @@ def test_every_filter_narrows_the_timeline(desk: Desk) -> None:
     desk.shopfloor.answer("factory", "mcp__supervisor__list_agents", {}, "builder")
     desk.flush_log()
 
-    def search(**sought: object) -> list[tuple[str, str]]:
-        return [(call["agent"], call["outcome"]) for call in desk("log_search", **sought)["calls"]]
+    def search(**criteria: object) -> list[tuple[str, str]]:
+        return [(call["agent"], call["outcome"]) for call in desk("log_search", **criteria)["calls"]]
 
     assert search(agent="tester") == [("agent:tester", "ok"), ("agent:tester", "decision")]
     assert search(agent="agent:tester", outcome="decision") == [("agent:tester", "decision")]
@@ -162,11 +162,11 @@ def _insert_rows(desk: Desk, many: int) -> None:
 def test_page_of_a_large_log_reads_as_many_rows_as_one_of_a_small_log(desk: Desk, many: int) -> None:
     _insert_rows(desk, 10_000)
     searches: list[dict[str, object]] = [{}, {"agent": "w3"}, {"tool": "tool3"}, {"until": format_iso(50 * MINUTE)}]
-    before = [count_rows(desk, "log_search", **sought) for sought in searches]
+    before = [count_rows(desk, "log_search", **criteria) for criteria in searches]
     _insert_rows(desk, many)
-    after = [count_rows(desk, "log_search", **sought) for sought in searches]
-    for sought, short, long in zip(searches, before, after, strict=True):
-        assert not grew(short, long), (sought, short, long)
+    after = [count_rows(desk, "log_search", **criteria) for criteria in searches]
+    for criteria, short, long in zip(searches, before, after, strict=True):
+        assert not grew(short, long), (criteria, short, long)
 
 
 def test_search_without_matches_ends_and_returns_where_it_stopped(desk: Desk) -> None:

@@ -95,8 +95,8 @@ def test_epic_is_completed_although_two_workers_die(tmp_path, database, start_pr
     }
     server = start_process("shopfloor", "serve", "--port", "0", environment=environment)
     url = server.read_line().rpartition(" ")[2].strip()
-    boss = start_process("tests.toolsets.factory.principals", "supervise", url, boss_token)
-    tokens = dict(boss.wait_for("created") for _ in range(1 + len(WORKERS)))
+    supervisor = start_process("tests.toolsets.factory.principals", "supervise", url, boss_token)
+    tokens = dict(supervisor.wait_for("created") for _ in range(1 + len(WORKERS)))
     claims: queue.Queue[str] = queue.Queue()
     workers = {
         name: start_process(
@@ -115,8 +115,8 @@ def test_epic_is_completed_although_two_workers_die(tmp_path, database, start_pr
         workers[name].kill()
         victims.append(name)
 
-    epic = boss.wait_for("done")
-    assert boss.process.wait(PATIENCE) == 0
+    epic = supervisor.wait_for("done")
+    assert supervisor.process.wait(PATIENCE) == 0
     survivors = [workers[name] for name in WORKERS if name not in victims]
     assert [worker.process.wait(PATIENCE) for worker in survivors] == [0, 0]
     server.process.terminate()

@@ -62,7 +62,7 @@ def search_log(
 ) -> Json:
     """Search the log for calls and decisions, newest first."""
     is_whole_name = bool(tool) and bool(uow.decisions.list_page(limit=1, tool=tool))
-    sought = LogFilter(
+    criteria = LogFilter(
         subject=None if not agent else agent if ":" in agent else f"agent:{agent}",
         # A whole name uses an index; a part matches every tool that contains it.
         tool=tool if is_whole_name else None,
@@ -74,7 +74,7 @@ def search_log(
         text=text or None,
         desk=desk,
     )
-    entries, further = uow.decisions.search(sought, limit or DEFAULT_PAGE_ROWS, parse_number_cursor("calls", cursor))
+    entries, further = uow.decisions.search(criteria, limit or DEFAULT_PAGE_ROWS, parse_number_cursor("calls", cursor))
     items: list[Json] = []
     size = 0
     for item in format_entries(uow, entries, full=full):
