@@ -7,6 +7,7 @@ import contextlib
 from typing import Any
 
 from shopfloor.runner.crew import CrewDriver
+from shopfloor.runner.crew_merger import CrewMerger
 
 
 class StatusStore:
@@ -85,8 +86,8 @@ async def test_the_end_of_a_crew_does_not_cut_off_the_removal_of_a_merged_worktr
     store: Any = MergedStore()
     slow: Any = SlowWorktrees()
     nothing: Any = None
-    driver = CrewDriver(nothing, nothing, store, slow, nothing, NoView())
-    merging = asyncio.create_task(driver._finish_merge(1, "c" * 40))
+    merger = CrewMerger(store, nothing, slow, NoView())
+    merging = asyncio.create_task(merger.complete(1, "c" * 40))
     await slow.begun.wait()
     # As the end of a crew does with the merge queue.
     merging.cancel()
@@ -94,5 +95,5 @@ async def test_the_end_of_a_crew_does_not_cut_off_the_removal_of_a_merged_worktr
         await merging
     assert slow.removed == []
     slow.released.set()
-    await driver.end_removals()
+    await merger.end_removals()
     assert slow.removed == ["folder-1", "branch-1"]

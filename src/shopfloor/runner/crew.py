@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import json
 import logging
 import sys
 import time
@@ -29,7 +28,7 @@ from shopfloor.domain.tasks import FINISHED
 from shopfloor.domain.tasks import State as TaskState
 from shopfloor.domain.times import SECOND
 from shopfloor.errors import MergeConflict, ShopfloorError
-from shopfloor.runner import crew_report, permissions, prompt, task_work, verification
+from shopfloor.runner import crew_report, permissions, prompt, task_work
 from shopfloor.runner.acp import McpServerRef
 from shopfloor.runner.budgets import Stopwatch
 from shopfloor.runner.context import (
@@ -44,6 +43,7 @@ from shopfloor.runner.context import (
     cancel_task,
 )
 from shopfloor.runner.crew_budgets import CrewBudgets
+from shopfloor.runner.crew_merger import CrewMerger
 from shopfloor.runner.crew_options import CrewOptions
 from shopfloor.runner.crew_store import Board, CrewStore
 from shopfloor.runner.main import drive_agent
@@ -111,10 +111,7 @@ class CrewDriver:
         self._admission = asyncio.Lock()
         self._is_exhausted = False
         """Whether the crew's budget leaves no further turn. The crew ends once the turns in progress have ended."""
-        self._removed: set[int] = set()
-        """Tasks whose worktree and branch this driver has removed."""
-        self._removals: set[asyncio.Task[None]] = set()
-        """Removals in progress. The crew waits for them before it ends: git must not be killed halfway."""
+        self._merger = CrewMerger(store, options, worktrees, view)
         self._paused: set[str] = set()
         """Workers that crashed too often and now pause."""
         self._internal_errors: dict[str, int] = {}
@@ -458,16 +455,6 @@ class CrewDriver:
             ending = await self._drive_agent(run, agent, *given, **facts)
         return ending
 
-    async def _prepare_worktree(self, folder: Path, branch: str | None) -> str | None:
-        """Create or repair a worktree; return the reason if it cannot be used, or None."""
-        if await self._worktrees.ensure_worktree(folder, branch):
-            project = self._worktrees.project_of(folder)
-            failing = await verification.find_failing_command(self._options.setup, project, 3600.0)
-            if failing is not None:
-                await self._worktrees.remove_worktree(folder)
-                return verification.explain_failure(failing)
-        return None
-
     # The planner
 
     async def _plan(self) -> None:
@@ -477,7 +464,7 @@ class CrewDriver:
         worker, run = f"{self.name}-planner", f"{self.name}.plan"
         agent = await self._store.ensure_agent(worker, Role.PLANNER)
         folder = self._worktrees.folder / "plan"
-        fault = await self._prepare_worktree(folder, None)
+        fault = await self._merger.prepare_worktree(folder, None)
         if fault is not None:
             self.stop(AGENT_FAILED, f"the worktree cannot be prepared: {fault}")
             return
@@ -548,7 +535,7 @@ class CrewDriver:
             await self._store.report_task(worker, found.task, "IN_PROGRESS")
         folder = self._worktrees.task_folder(task)
         self._view.show("task_started", crew=self.name, worker=worker, task=f"task-{task}", title=found.task.title)
-        fault = await self._prepare_worktree(folder, self._worktrees.task_branch(task))
+        fault = await self._merger.prepare_worktree(folder, self._worktrees.task_branch(task))
         if fault is not None:
             return Ending(RunState.FAILED, NO_PROGRESS, f"the worktree cannot be prepared: {fault}")
         returned_at = 0
@@ -673,63 +660,21 @@ class CrewDriver:
             for merge in self._status.merges:
                 # A driver was killed after verification, before it recorded that the branch had moved.
                 if merge.state is MergeState.VERIFIED and merge.merged_commit is not None:
-                    await self._finish_merge(merge.task, merge.merged_commit)
+                    await self._merger.complete(merge.task, merge.merged_commit)
+                    await self._refresh()
             found = await self._find_queued(lambda merge: merge.state is MergeState.QUEUED)
             if found is None:
                 await changed.wait()
                 continue
             number = found.task.number
             try:
-                output, conflict = await self._merge_task(found), False
+                output, conflict = await self._merger.merge(found), False
             except MergeConflict as error:
                 output, conflict = error.message, True
             if output is not None:
                 self._view.show("merge_returned", crew=self.name, task=f"task-{number}", why=output)
                 await self._store.return_merge(number, output, self._options.attempts, conflict=conflict)
             await self._refresh()
-
-    async def _merge_task(self, found: CrewTask) -> str | None:
-        """Apply a task's work to the crew's branch, verify it and move the branch. Return why it was not merged."""
-        task, merge = found.task, found.merge
-        assert merge is not None
-        folder = self._worktrees.folder / "merge"
-        fault = await self._prepare_worktree(folder, None)
-        if fault is not None:
-            return fault
-        message = f"task-{task.number}: {task.title}\n\nTask: task-{task.number}\nWorker: {task.assignee}\n"
-        commit, is_new = await self._worktrees.squash(folder, merge.commit, message)
-        # Without a new commit, the branch already has the work, and nothing is left to verify.
-        if is_new:
-            commands: list[Sequence[str]] = [*([json.loads(task.acceptance)] if task.acceptance else [])]
-            commands += self._options.verify
-            project = self._worktrees.project_of(folder)
-            seconds = self._options.get_worker(1).verify_time
-            failing = await verification.find_failing_command(commands, project, seconds)
-            if failing is not None:
-                return f"after the merge with the work of others, {verification.explain_failure(failing)}"
-        # Stored before the branch moves: after a kill between the two, the next driver finishes the merge.
-        await self._store.record_verified(task.number, commit)
-        await self._finish_merge(task.number, commit, changed=is_new)
-        return None
-
-    async def _finish_merge(self, task: int, commit: str, *, changed: bool = True) -> None:
-        """Move the crew's branch to a verified commit, unless it already contains it, and complete the task."""
-        # The branch has moved since verification, so the work must be verified on the new tip.
-        if not await self._worktrees.advance(commit):
-            await self._store.requeue_merge(task)
-        else:
-            await self._store.record_merged(task, commit)
-            self._view.show("task_merged", crew=self.name, task=f"task-{task}", commit=commit[:12], changed=changed)
-            removal = asyncio.create_task(self._remove_task_worktree(task))
-            self._removals.add(removal)
-            await asyncio.shield(removal)
-        await self._refresh()
-
-    async def _remove_task_worktree(self, task: int) -> None:
-        """Remove the worktree and the branch of a merged task."""
-        await self._worktrees.remove_worktree(self._worktrees.task_folder(task))
-        await self._worktrees.delete_branch(self._worktrees.task_branch(task))
-        self._removed.add(task)
 
     async def _adopt_foreign_work(self) -> None:
         """Add the branches of finished tasks to the merge queue if people started their agents themselves."""
@@ -750,21 +695,17 @@ class CrewDriver:
 
     # The end
 
-    async def end_removals(self) -> None:
-        """Wait for git to finish removals in progress. `finish` repeats failed ones."""
-        await asyncio.gather(*self._removals, return_exceptions=True)
-
     async def finish(self, ending: Ending) -> None:
         """Record the ending of the crew, and mail the report."""
         await self._account(halted=True)
-        await self.end_removals()
+        await self._merger.end_removals()
         board = await self._store.load_board()
         merged = {merge.task for merge in board.merges if merge.state is MergeState.MERGED}
         left = []
         for task in board.tasks:
             folder = self._worktrees.task_folder(task.number)
-            if task.number in merged - self._removed:
-                await self._remove_task_worktree(task.number)
+            if task.number in merged - self._merger.removed:
+                await self._merger.remove_worktree(task.number)
             elif await has_changes(folder):
                 left.append(f"task-{task.number}: {folder}")
         # A reviewer that was stopped leaves its copy of the work behind.
