@@ -124,7 +124,10 @@ class Tasks:
         assert _OWNED.isdisjoint(changes)
         if state is task.state:
             return self._update(task.number, now, changes) if changes else task
-        follows: dict[str, Any] = {"state": state.value, "completed_at": now if state is State.COMPLETED else None}
+        follows: dict[str, Any] = {"state": state.value}
+        # Only columns that change: SQLite rewrites every index that has a named column.
+        if state is State.COMPLETED or task.completed:
+            follows["completed_at"] = now if state is State.COMPLETED else None
         if state is State.IN_PROGRESS and task.started_at is None:
             follows["started_at"] = now
         return self._settle_dependents(task, self._update(task.number, now, follows | changes))
