@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from shopfloor.cli import init
+from shopfloor.cli.lazy_group import PLURALS
 from shopfloor.runner.known_agents import KNOWN_AGENTS
 from shopfloor.settings import Settings
 from shopfloor.toolsets import context, factory
@@ -102,6 +103,13 @@ def test_known_agents_are_listed_with_whole_commands(run: Run, monkeypatch: pyte
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert all(agent.command in out and f"  {agent.install}\n" in out for agent in KNOWN_AGENTS)
+
+
+@pytest.mark.parametrize("plural", sorted(PLURALS))
+def test_plural_of_a_group_is_the_group(run: Run, plural: str) -> None:
+    """`shopfloor agents known` is as natural as `shopfloor agent known`."""
+    code, out, _ = run(plural, "--help")
+    assert (code, out.splitlines()[2:]) == (0, run(PLURALS[plural], "--help")[1].splitlines()[2:])
 
 
 def test_run_names_a_specification_that_does_not_exist(run: Run, project: Path) -> None:

@@ -78,6 +78,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 COMMANDS = {name: command for section in SECTIONS.values() for name, command in section.items()}
+PLURALS = {f"{name}s": name for name in ("agent", "crew", "epic", "model", "task", "token", "user")}
+"""Plural names of groups, which work but are not listed."""
 
 
 class LazyGroup(TyperGroup):
@@ -87,6 +89,7 @@ class LazyGroup(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        cmd_name = PLURALS.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
