@@ -432,7 +432,7 @@ def test_every_command_has_its_own_help(run, name):
 @pytest.mark.parametrize(
     ("group", "commands"),
     [
-        ("agent", ["add", "list", "show", "retire", "crashed"]),
+        ("agent", ["add", "list", "show", "retire", "crashed", "known"]),
         ("user", ["add", "password", "list", "remove"]),
         ("token", ["issue", "list", "revoke"]),
     ],
