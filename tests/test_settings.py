@@ -428,6 +428,22 @@ def test_worktrees_share_the_data_folder_and_have_their_own_files(repository, tm
     assert locate(monkeypatch, tmp_path / "other" / "app")[1] == tmp_path / "other" / "app" / ".shopfloor"
 
 
+def test_an_agent_in_a_worktree_cannot_choose_settings(repository, tmp_path, monkeypatch):
+    (repository / "app" / "shopfloor.toml").write_text("port = 4000\n")
+    data = repository / "app" / ".shopfloor"
+    for folder in (data / "worktrees" / "task-1", tmp_path / "data" / "worktrees" / "task-1", tmp_path / "other"):
+        run_git(repository, "worktree", "add", "-q", "--detach", str(folder))
+        (folder / "app" / "shopfloor.toml").write_text('port = 6000\nwebhooks = ["https://evil.example/"]\n')
+    assert Settings(project=data / "worktrees" / "task-1" / "app").port == 4000
+    (repository / "app" / "shopfloor.toml").unlink()
+    inside = Settings(project=data / "worktrees" / "task-1" / "app")
+    assert (inside.port, inside.webhooks, inside.data) == (Settings.model_fields["port"].default, (), data)
+    elsewhere = Settings(project=tmp_path / "data" / "worktrees" / "task-1" / "app", data=tmp_path / "data")
+    assert elsewhere.webhooks == ()
+    # A worktree that a person made may have a config file of its own.
+    assert Settings(project=tmp_path / "other" / "app").port == 6000
+
+
 def test_git_file_that_lies_is_not_believed(repository, tmp_path, monkeypatch):
     run_git(repository, "worktree", "add", "-q", "--detach", str(tmp_path / "other"))
     false = tmp_path / "false"

@@ -26,6 +26,8 @@ from shopfloor.rule_texts import describe_rule
 
 CONFIG_FILE = "shopfloor.toml"
 DATA_FOLDER = ".shopfloor"
+WORKTREE_FOLDER = "worktrees"
+"""The folder for worktrees of runs and crews, inside the data folder."""
 ENVIRONMENT_PREFIX = "SHOPFLOOR_"
 OPERATOR_TOKEN_VARIABLE = "SHOPFLOOR_OPERATOR_TOKEN"  # nosec B105 # the name of a variable
 API_KEY_VARIABLE = "OPENAI_API_KEY"
@@ -259,17 +261,17 @@ class Settings(BaseModel):
         # The worktrees of a repository share the data folder and, unless they have their own, the config file of the
         # project in the main one.
         home = project if (project / DATA_FOLDER).is_dir() else _find_main_project(project) or project
-        config_file = next(
-            (path for path in (project / CONFIG_FILE, home / CONFIG_FILE) if path.is_file()), project / CONFIG_FILE
-        )
+        given_data = given.get("data") or environment.get("data")
+        data = project / _parse_path("data", given_data) if given_data else home / DATA_FOLDER
+        # Agents work in the worktrees in the data folder, and must not choose the settings of the next run.
+        worktrees = (data / WORKTREE_FOLDER).resolve()
+        homes = [folder for folder in (project, home) if not folder.is_relative_to(worktrees)]
+        config_file = next((path for folder in homes if (path := folder / CONFIG_FILE).is_file()), None)
         try:
-            configured = tomllib.loads(config_file.read_text("utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
-            configured = {}
+            configured = {} if config_file is None else tomllib.loads(config_file.read_text("utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise BadSettings(f"{config_file} cannot be read: {error}") from error
         values = configured | environment | given | {"project": project}
-        given_data = given.get("data") or environment.get("data")
         start = project if given_data else home
         values["data"] = start / _parse_path("data", values.get("data") or DATA_FOLDER)
         try:

@@ -147,6 +147,16 @@ def test_without_a_worktree_the_repository_is_read_only_and_the_network_is_as_ch
 
 
 @sees_checkout
+def test_a_template_in_the_project_cannot_lead_to_a_hidden_file(project: CrewProject):
+    (project.root / "shopfloor.toml").write_text("")
+    (project.root / "prompt.md").symlink_to(".shopfloor/operator.token")
+    options = (*sandbox_options(project, "off"), "--worktree", "never", "--template", "prompt.md")
+    run = project.run("tries", *options, verify="test -f one.txt")
+    assert run.code == 1
+    assert f"The template {project.root}/prompt.md must not be a link, or be in a linked folder" in run.err
+
+
+@sees_checkout
 def test_a_crew_in_sandboxes_merges_work_that_its_agents_could_not_merge(project: CrewProject):
     project.write_spec("one: write one.txt 1")
     allowed = {"commit": f"touch own.txt && git add own.txt && {GIT} commit --quiet -m 'by the agent'"}

@@ -22,7 +22,7 @@ from shopfloor.runner.run_store import RunStore
 from shopfloor.runner.transcript import TranscriptRecorder
 from shopfloor.runner.view import View
 from shopfloor.runner.work import Work
-from shopfloor.settings import Moment, Settings
+from shopfloor.settings import WORKTREE_FOLDER, Moment, Settings
 
 BUDGET_EXHAUSTED, NO_PROGRESS, AGENT_FAILED, STOPPED_BY_PERSON = 3, 4, 5, 6
 NO_TASKS, TASKS_BLOCKED, NOT_ANSWERED = 7, 8, 9
@@ -255,7 +255,7 @@ class RunContext:
 
     async def publish_commits(self) -> None:
         """Move the branch of the run's worktree to the commits that a sandbox made on a detached HEAD."""
-        top = self.settings.data / git.WORKTREE_FOLDER / self.name
+        top = self.settings.data / WORKTREE_FOLDER / self.name
         if self.run.crew is None and self.project.is_relative_to(top):
             try:
                 await git.publish_commits(top, f"{git.BRANCH_PREFIX}{self.name}")

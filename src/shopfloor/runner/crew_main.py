@@ -22,7 +22,6 @@ from shopfloor.runner.crew import CrewDriver
 from shopfloor.runner.crew_options import CrewOptions, change_options, read_crew_options
 from shopfloor.runner.crew_store import CrewStore
 from shopfloor.runner.crew_view import CrewView
-from shopfloor.runner.git import WORKTREE_FOLDER
 from shopfloor.runner.known_agents import describe_choices, describe_installation
 from shopfloor.runner.main import SIGNALS, log_to_file, use_project
 from shopfloor.runner.options import RunOptions
@@ -30,7 +29,7 @@ from shopfloor.runner.sandbox import SandboxOptions, build_sandbox, make_absolut
 from shopfloor.runner.view import JsonLines, View
 from shopfloor.runner.worktrees import Worktrees
 from shopfloor.serving import Shopfloor
-from shopfloor.settings import Settings
+from shopfloor.settings import WORKTREE_FOLDER, Settings
 
 _MAX_TITLE_CHARACTERS = 200
 

@@ -22,8 +22,6 @@ _REAPED = frozenset({"add", "checkout", "commit", "merge", "reset", "worktree ad
 """Commands that run hooks or filters of the repository or write its files: they may take long and start any program."""
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
-WORKTREE_FOLDER = "worktrees"
-"""The folder for worktrees of runs and crews, inside the data folder."""
 BRANCH_PREFIX = "shopfloor/"
 
 DirtyFiles = dict[str, str]

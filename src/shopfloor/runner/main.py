@@ -29,7 +29,7 @@ from shopfloor.runner.sandbox import build_sandbox, make_absolute
 from shopfloor.runner.specification_work import SpecificationWork
 from shopfloor.runner.view import JsonLines, View, read_keys
 from shopfloor.serving import Shopfloor
-from shopfloor.settings import Settings
+from shopfloor.settings import WORKTREE_FOLDER, Settings
 
 LOG_FOLDER = "runs"
 SIGNALS = {
@@ -88,7 +88,7 @@ def _create_run(
     prefix = None if options.worktree == "never" else asyncio.run(git.find_prefix(settings.project))
     if prefix is None and options.worktree == "always":
         raise BadSettings("--worktree always needs a git repository with a commit", hint="Run `git init` and commit")
-    folder = settings.data / git.WORKTREE_FOLDER
+    folder = settings.data / WORKTREE_FOLDER
     # In its own worktree, the agent can commit although the repository is read-only; see sandbox.py.
     always = options.worktree == "always" or (options.sandbox and prefix is not None)
     with contextlib.closing(Shopfloor(settings, kind="cli")) as shopfloor:
@@ -138,7 +138,11 @@ def _check_options(settings: Settings, options: RunOptions) -> RunOptions:
 
 
 def _load_template(settings: Settings, options: RunOptions) -> str:
-    return prompt.load_template(None if options.template is None else settings.project / options.template)
+    file = None if options.template is None else settings.project / options.template
+    # An agent in a sandbox can write to the project. Its prompt must not show it a file that the sandbox hides.
+    if options.sandbox and file is not None and file.is_relative_to(settings.project) and file.resolve() != file:
+        raise BadSettings(f"The template {file} must not be a link, or be in a linked folder", hint="Copy it")
+    return prompt.load_template(file)
 
 
 @contextmanager
@@ -164,7 +168,7 @@ async def _drive(
     if options.commit:
         await git.find_dirty_files(settings.project)
     run, token = await store.drive(options.model_dump_json(), spec)
-    own_worktree = settings.data / git.WORKTREE_FOLDER / run.name
+    own_worktree = settings.data / WORKTREE_FOLDER / run.name
     is_own = settings.project.is_relative_to(own_worktree)
     root = own_worktree if is_own else settings.project
     sandbox = build_sandbox(settings, options, root, (options.agent, options.reviewer))
