@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # A page knows who looks at it. The page of a new token shows how each client is connected with it.
     "web": {"connect.clients", "engine", "access", "toolkit", "errors", "domain.todos"},
     "serving": {"app", "engine", "transports", "domain.principals", "toolkit", "settings", "errors"},
-    "runner": {"rule_texts", "serving", "toolkit", "settings", "errors", "domain", "gateways.logs"},
+    "runner": {"rule_texts", "serving", "toolkit", "settings", "errors", "domain", "gateways.logs", "gateways.files"},
     # Clients and their config files; it reaches the server through the tools that the command line hands to it.
     "connect": {"errors"},
     # Files of other trackers. What is read goes to the tools through the command line.

@@ -147,6 +147,23 @@ def test_without_a_worktree_the_repository_is_read_only_and_the_network_is_as_ch
 
 
 @sees_checkout
+def test_an_agent_without_a_repository_cannot_make_one_for_git_outside_the_sandbox(project: CrewProject):
+    root, trap = project.root, project.root.parent / "trap"
+    shutil.rmtree(root / ".git")
+    make = f"git init --quiet . && git config core.fsmonitor 'touch {trap}' && git config core.hooksPath {root}/hooks"
+    hook = f"mkdir hooks && echo 'touch {trap}' > hooks/post-checkout && chmod +x hooks/post-checkout"
+    bare = "git init --quiet --bare bare && git -C bare config core.bare false && mv bare/* ."
+    (root / "attempts.json").write_text(json.dumps({"repository": make, "hook": hook, "bare repository": bare}))
+    options = (*sandbox_options(project, "off"), "--iterations", "2")
+    for name in ("first", "second"):
+        run = project.run("tries", *options, "--name", name, verify="test -f one.txt")
+        assert run.code == 0, run.out + run.err
+        assert not trap.exists()
+        assert not (root / ".git").exists()
+        assert (root / "HEAD").exists()
+
+
+@sees_checkout
 def test_a_template_in_the_project_cannot_lead_to_a_hidden_file(project: CrewProject):
     (project.root / "shopfloor.toml").write_text("")
     (project.root / "prompt.md").symlink_to(".shopfloor/operator.token")

@@ -75,8 +75,7 @@ def test_a_merge_that_was_killed_between_its_files_and_its_note_is_made_again(wo
     # Git writes the files first, then the index, and MERGE_HEAD last.
     (conflict / "log.txt").write_text("<<<<<<< HEAD\nours\n=======\n")
     (conflict / "theirs.txt").write_text("the")
-    git_folder = subprocess.check_output(["git", "rev-parse", "--absolute-git-dir"], cwd=conflict, text=True).strip()
-    (Path(git_folder) / "shopfloor-merge").touch()
+    (worktrees.folder / ".merging-task-1").touch()
     assert asyncio.run(worktrees.update_from_crew(conflict)) == ["log.txt"]
     assert asyncio.run(worktrees.is_merging(conflict))
     assert (conflict / "theirs.txt").read_text() == "theirs\n"
@@ -104,6 +103,34 @@ def test_a_heading_of_seven_letters_is_no_conflict(worktrees: Worktrees, conflic
     (conflict / "log.txt").write_text("Details\n=======\n")
     before = asyncio.run(worktrees.find_commit(worktrees.task_branch(1)))
     assert asyncio.run(worktrees.commit_all(conflict, "text")) != before
+
+
+def test_an_agent_cannot_make_the_runner_write_a_file_elsewhere(worktrees: Worktrees, conflict: Path, tmp_path: Path):
+    git_folder = subprocess.check_output(["git", "rev-parse", "--absolute-git-dir"], cwd=conflict, text=True).strip()
+    # A sandbox leaves this folder to its agent.
+    for name in ("shopfloor-merge", ".merging-task-1", "task-1"):
+        (Path(git_folder) / name).symlink_to(tmp_path / "written")
+    assert asyncio.run(worktrees.update_from_crew(conflict)) == ["log.txt"]
+    assert not (tmp_path / "written").exists()
+
+
+def test_conflicts_are_not_looked_for_in_devices(worktrees: Worktrees, conflict: Path):
+    (conflict / "log.txt").write_text("<<<<<<< \n>>>>>>> \n")
+    subprocess.run(["git", "commit", "--quiet", "--all", "-m", "marks"], cwd=conflict, check=True)
+    (conflict / "log.txt").unlink()
+    (conflict / "log.txt").symlink_to("/dev/zero")
+    assert asyncio.run(worktrees.list_conflicts(conflict)) == []
+
+
+def test_uncommitted_work_in_a_repository_inside_the_worktree_does_not_prevent_a_commit(
+    worktrees: Worktrees, conflict: Path
+):
+    inner = conflict / "inner"
+    subprocess.run(["git", "init", "--quiet", str(inner)], check=True)
+    subprocess.run(["git", "commit", "--quiet", "--allow-empty", "-m", "inner"], cwd=inner, check=True)
+    first = asyncio.run(worktrees.commit_all(conflict, "first"))
+    (inner / "new.txt").write_text("new\n")
+    assert asyncio.run(worktrees.commit_all(conflict, "second")) == first
 
 
 def test_what_a_project_lacks_for_a_crew_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 
 from shopfloor.domain.paths import PathRules
@@ -160,6 +162,31 @@ class Files:
             return os.path.samestat(os.fstat(descriptor), self._data.stat())
         except OSError:
             return False
+
+
+def open_regular_file(path: Path) -> BufferedReader | None:
+    """Open a file that an agent may have replaced; return None unless it is a regular file.
+
+    A pipe would block the caller, and a link to a device, such as /dev/zero, has no end.
+    """
+    try:
+        descriptor = os.open(path, _FILE_FLAGS)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    return None
+
+
+def copy_regular_file(source: Path, target: Path) -> None:
+    """Copy a file with its times, if it is a regular file."""
+    if (opened := open_regular_file(source)) is None:
+        return
+    with opened, target.open("wb") as copy:
+        shutil.copyfileobj(opened, copy)
+        status = os.fstat(opened.fileno())
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 class _Descent:

@@ -1,21 +1,23 @@
 """Git for tools: what a crew or an agent has changed, and the merge of a branch into the project.
 
-Read-only commands run no program of the repository: no external diff, no text conversion, no file system monitor.
+Read-only commands run no program of the repository: no external diff, no text conversion, no file system monitor. Nor do
+they look into a repository inside the worktree, such as a submodule: its config, which an agent may have written, names
+programs too.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess  # nosec B404 # argument vectors only, and no shell
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from shopfloor.errors import GitFailed
+from shopfloor.gateways.files import copy_regular_file
 from shopfloor.gateways.process_tree import list_descendants
 
 MAX_OUTPUT_BYTES = 8 * 1024 * 1024
@@ -32,6 +34,7 @@ _PLAIN_DIFF = (
     "--no-textconv",
     "--no-color",
     "--no-renames",
+    "--ignore-submodules=dirty",
     "--src-prefix=a/",
     "--dst-prefix=b/",
 )
@@ -83,6 +86,10 @@ class Git:
         """Return the number of commits in `until` that are not in `since`."""
         return int(self._read("rev-list", "--count", f"{since}..{until}"))
 
+    def get_prefix(self) -> str:
+        """Return the folder's path from the top of its repository, empty at the top."""
+        return self._read("rev-parse", "--show-prefix").strip().rstrip("/")
+
     def get_branch(self) -> str:
         """Return the name of the checked-out branch, or HEAD if there is none."""
         return self._read("rev-parse", "--abbrev-ref", "HEAD").strip()
@@ -97,19 +104,33 @@ class Git:
 
     def diff_worktree(self, base: str) -> list[FileDiff]:
         """Return what differs between a commit and the files of the worktree, including new ones."""
-        index = Path(self._read("rev-parse", "--path-format=absolute", "--git-path", "index").strip())
+        # Not `--git-path index`, which resolves links: the agent may have made the index one.
+        index = Path(self._read("rev-parse", "--absolute-git-dir").strip()) / "index"
         # With a separate index: the worktree's own belongs to the agent that works there.
         with tempfile.TemporaryDirectory(prefix="shopfloor-index-") as folder:
             own = Path(folder) / "index"
-            if index.exists():
-                shutil.copyfile(index, own)
+            copy_regular_file(index, own)
             environment = {"GIT_INDEX_FILE": str(own)}
-            self._run(["add", "--intent-to-add", "--all", ":/"], _READ_SECONDS, environment)
+            self._add_new_files(environment)
             return self._diff(environment, base)
 
+    def _add_new_files(self, environment: dict[str, str]) -> None:
+        """Add untracked files to the index as empty ones."""
+        # Not `git add`, which runs `git status` in submodules, and so the filters that their configs name.
+        words = ("ls-files", "--others", "--exclude-standard", "--full-name", "-z", ":/")
+        listed = self._run(words, _READ_SECONDS, environment)
+        empty = self._run(["hash-object", "--stdin"], _READ_SECONDS).strip()
+        # A name that ends with a slash is a repository inside the worktree.
+        names = [name for name in listed.split(b"\0") if name and not name.endswith(b"/")]
+        if names:
+            entries = b"".join(b"100644 %s\t%s\0" % (empty, name) for name in names)
+            self._run(["update-index", "-z", "--index-info"], _READ_SECONDS, environment, entries)
+
     def _diff(self, environment: dict[str, str], *commits: str) -> list[FileDiff]:
-        listed = self._run([*_PLAIN_DIFF, "--numstat", "-z", *commits, "--"], _READ_SECONDS, environment)
-        text = self._run([*_PLAIN_DIFF, *commits, "--"], _READ_SECONDS, environment)
+        listed, text = (
+            self._run([*_PLAIN_DIFF, *options, *commits, "--"], _READ_SECONDS, environment).decode(errors="replace")
+            for options in (("--numstat", "-z"), ())
+        )
         # Both list the same files in the same order.
         parts = [f"diff --git {part}" for part in f"\n{text}".split("\ndiff --git ")[1:]]
         entries = [line.split("\t", 2) for line in listed.split("\0") if line]
@@ -142,36 +163,45 @@ class Git:
         self._write("merge", "--quiet", "--ff-only", commit)
 
     def _read(self, *words: str) -> str:
-        return self._run(words, _READ_SECONDS, {})
+        return self._run(words, _READ_SECONDS).decode(errors="replace")
 
-    def _write(self, *words: str) -> str:
-        return self._run(words, _WRITE_SECONDS, {})
+    def _write(self, *words: str) -> None:
+        self._run(words, _WRITE_SECONDS)
 
-    def _run(self, words: Sequence[str], seconds: float, environment: dict[str, str]) -> str:
-        options = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "gc.auto=0")
-        given = [f"{name}={value}" for name, value in environment.items()]
-        code, output = run_command(["env", *given, "git", *options, *words], self.folder, seconds)
+    def _run(
+        self, words: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None, input: bytes = b""
+    ) -> bytes:
+        config = ("core.fsmonitor=false", "core.quotePath=false", "gc.auto=0", "safe.bareRepository=explicit")
+        options = ("--no-optional-locks", *(word for setting in config for word in ("-c", setting)))
+        given = [f"{name}={value}" for name, value in (environment or {}).items()]
+        code, output = _run_command(["env", *given, "git", *options, *words], self.folder, seconds, input)
         if code != 0:
-            raise GitFailed(f"git {words[0]}: {output.strip()[-MAX_OUTPUT_CHARACTERS:] or f'exit code {code}'}")
+            text = output.decode(errors="replace").strip()
+            raise GitFailed(f"git {words[0]}: {text[-MAX_OUTPUT_CHARACTERS:] or f'exit code {code}'}")
         return output
 
 
 def run_command(command: Sequence[str], folder: Path, seconds: float) -> tuple[int | None, str]:
     """Run a command in a folder; return its exit code, or None after a timeout, and its output."""
+    code, output = _run_command(command, folder, seconds)
+    return code, output.decode(errors="replace")
+
+
+def _run_command(command: Sequence[str], folder: Path, seconds: float, input: bytes = b"") -> tuple[int | None, bytes]:
     try:
         # In the caller's process group: Ctrl-C on a terminal ends it too.
         process = subprocess.Popen(  # nosec B603
             list(command),
             cwd=folder,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
     except OSError as error:
-        return _NOT_STARTED, str(error)
+        return _NOT_STARTED, str(error).encode()
     with process:
         try:
-            output, _ = process.communicate(timeout=seconds)
+            output, _ = process.communicate(input or None, timeout=seconds)
         except subprocess.TimeoutExpired:
             # Its child processes hold its output open: all of them must end before the rest is read.
             for pid in reversed(list_descendants(process.pid)):
@@ -179,5 +209,5 @@ def run_command(command: Sequence[str], folder: Path, seconds: float) -> tuple[i
                     os.kill(pid, signal.SIGKILL)
             process.kill()
             output, _ = process.communicate()
-            return None, output[:MAX_OUTPUT_BYTES].decode(errors="replace")
-    return process.returncode, output[:MAX_OUTPUT_BYTES].decode(errors="replace")
+            return None, output[:MAX_OUTPUT_BYTES]
+    return process.returncode, output[:MAX_OUTPUT_BYTES]

@@ -5,22 +5,28 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from shopfloor.errors import GitFailed
+from shopfloor.gateways.files import copy_regular_file, open_regular_file
 from shopfloor.runner import processes
 from shopfloor.runner.sandbox import find_git_folders
 
 _TIMEOUT_SECONDS = 300.0
+# A folder that looks like a bare repository may have been made by an agent, with a config that names programs.
+_CONFIG = ("-c", "gc.auto=0", "-c", "rerere.enabled=false", "-c", "safe.bareRepository=explicit")
 _OUTPUT_BYTES = 16 * 1024 * 1024
 _MAX_OUTPUT_CHARACTERS = 4000
 _REAPED = frozenset({"add", "checkout", "commit", "merge", "reset", "worktree add", "worktree remove"})
 """Commands that run hooks or filters of the repository or write its files: they may take long and start any program."""
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+IGNORE_SUBMODULES = "--ignore-submodules=dirty"
+"""Uncommitted changes in a repository inside the worktree are not part of a commit. To find them, git would run what its
+config names, such as filters. An agent may have written that config, and not every command runs in a sandbox."""
 
 BRANCH_PREFIX = "shopfloor/"
 
@@ -31,21 +37,38 @@ DirtyFiles = dict[str, str]
 async def find_dirty_files(project: Path) -> DirtyFiles:
     """Find the project's changed and untracked files, named from the top of the repository."""
     root = await _find_repository(project)
-    arguments = ("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--")
-    status = await _run_git(project, *arguments, ".")
+    arguments = (
+        "status",
+        "--porcelain=v1",
+        "-z",
+        "--untracked-files=all",
+        "--no-renames",
+        IGNORE_SUBMODULES,
+        "--",
+        ".",
+    )
+    status = await _run_git(project, *arguments)
     files: DirtyFiles = {}
     for name in (entry[3:] for entry in status.split("\0") if len(entry) > 3):
-        file = root / name
+        file, files[name] = root / name, "gone"
         try:
             # Compare a link by its target's name. Following it would hash a file outside the project.
             if file.is_symlink():
                 files[name] = f"link {file.readlink()}"
                 continue
-            with file.open("rb") as stream:
-                files[name] = f"{file.stat().st_mode} {hashlib.file_digest(stream, 'sha256').hexdigest()}"
         except OSError:
-            files[name] = "gone"
+            continue
+        if (opened := open_regular_file(file)) is None:
+            continue
+        with opened as stream:
+            mode, digest = os.fstat(stream.fileno()).st_mode, hashlib.file_digest(stream, "sha256")
+            files[name] = f"{mode} {digest.hexdigest()}"
     return files
+
+
+async def check_repository(project: Path) -> None:
+    """Raise GitFailed if the project is not in a repository."""
+    await _find_repository(project)
 
 
 async def commit_changes(project: Path, before: DirtyFiles, message: str) -> list[str]:
@@ -147,8 +170,7 @@ async def _write_tree(project: Path, index: Path, environment: Mapping[str, str]
     """Write the project's files as a tree, using a copy of its index, and return the tree's id."""
     # The copy keeps git's knowledge of unchanged files, so it reads only changed ones. The copy also keeps the index's
     # timestamp, because git considers a file unchanged if its size is the same and it is older than the index.
-    with suppress(FileNotFoundError):
-        shutil.copy2(index, environment["GIT_INDEX_FILE"])
+    copy_regular_file(index, Path(environment["GIT_INDEX_FILE"]))
     await _run_git(project, "add", "--all", "--", ".", environment=environment, scratch=scratch)
     return (await _run_git(project, "write-tree", environment=environment, scratch=scratch)).strip()
 
@@ -181,7 +203,7 @@ async def run_git(
     """Run git and return its output, or raise GitFailed. In a sandbox, git may write to the folder `scratch`."""
     try:
         result = await processes.run_command(
-            ("git", *options, "-c", "gc.auto=0", "-c", "rerere.enabled=false", *words),
+            ("git", *options, *_CONFIG, *words),
             folder,
             seconds=_TIMEOUT_SECONDS,
             environment=environment,

@@ -166,7 +166,7 @@ async def _drive(
 ) -> Ending:
     # Without a repository, fail now rather than after the first iteration.
     if options.commit:
-        await git.find_dirty_files(settings.project)
+        await git.check_repository(settings.project)
     run, token = await store.drive(options.model_dump_json(), spec)
     own_worktree = settings.data / WORKTREE_FOLDER / run.name
     is_own = settings.project.is_relative_to(own_worktree)

@@ -126,6 +126,9 @@ def confine(sandbox: Sandbox | None) -> Iterator[None]:
         yield
     finally:
         del _sandboxes[sandbox.root]
+        # The mount point of a project without a repository.
+        with contextlib.suppress(OSError):
+            (sandbox.root / ".git").rmdir()
 
 
 def find_sandbox(folder: Path) -> Sandbox | None:

@@ -157,6 +157,8 @@ def _list_git_mounts(top: Path, *, is_own: bool) -> Iterator[tuple[str, ...]]:
     """
     dot_git = top / ".git"
     if not dot_git.exists():
+        # Git outside a sandbox would use a repository that the agent makes here, with the programs that it configures.
+        yield "--tmpfs", str(dot_git)
         return
     # A mount point can be neither renamed nor replaced, so the agent cannot swap in another repository.
     yield _protect(dot_git)

@@ -15,10 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from shopfloor.errors import BadSettings, GitFailed, MergeConflict
-from shopfloor.runner.git import run_git
-
-_MERGE_MARK = "shopfloor-merge"
-"""A marker file in a worktree's git folder, present while a merge of ours writes into the worktree."""
+from shopfloor.gateways.files import open_regular_file
+from shopfloor.runner.git import IGNORE_SUBMODULES, run_git
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,11 @@ class Worktrees:
     def project_of(self, folder: Path) -> Path:
         """Return the project's folder in a worktree."""
         return folder / self.prefix
+
+    def _get_merge_mark(self, folder: Path) -> Path:
+        """Return a file that exists while a merge of ours writes into the worktree."""
+        # Not in the worktree's git folder, where an agent in a sandbox could make it a link to a file elsewhere.
+        return self.folder / f".merging-{folder.name}"
 
     async def ensure_branch(self, base: str) -> None:
         """Create the branch of the crew at the base if it is missing."""
@@ -116,6 +119,7 @@ class Worktrees:
     async def remove_worktree(self, folder: Path) -> None:
         """Remove a worktree whose work is merged, even if a killed `git worktree remove` left it half removed."""
         async with self._lock:
+            self._get_merge_mark(folder).unlink(missing_ok=True)
             remove = ("worktree", "remove", "--force", "--force", str(folder))
             if (folder / ".git").exists():
                 with contextlib.suppress(GitFailed):
@@ -165,9 +169,7 @@ class Worktrees:
 
     async def update_from_crew(self, folder: Path) -> list[str]:
         """Merge the crew's branch into a task's branch. Return the files with conflicts, which stay in the worktree."""
-        git_folder = await _find_git_folder(folder)
-        assert git_folder is not None
-        mark = git_folder / _MERGE_MARK
+        mark = self._get_merge_mark(folder)
         if mark.exists():
             # The driver was killed during the merge: git writes the files before it records the merge. The worktree was
             # clean before, and no agent has worked in it since.
@@ -277,12 +279,13 @@ async def find_repository(project: Path) -> tuple[Path, str]:
 
 async def has_changes(folder: Path) -> bool:
     """Report whether a worktree has uncommitted changes."""
-    return (folder / ".git").exists() and bool(await _git(folder, "status", "--porcelain"))
+    return (folder / ".git").exists() and bool(await _git(folder, "status", "--porcelain", IGNORE_SUBMODULES))
 
 
 async def count_uncommitted_files(project: Path) -> int:
     """Count the tracked files in the project's repository that have uncommitted changes."""
-    return len((await _git(project, "status", "--porcelain", "--untracked-files=no")).splitlines())
+    status = await _git(project, "status", "--porcelain", "--untracked-files=no", IGNORE_SUBMODULES)
+    return len(status.splitlines())
 
 
 async def get_head(project: Path) -> str:
@@ -292,10 +295,10 @@ async def get_head(project: Path) -> str:
 
 def _has_conflict(file: Path) -> bool:
     """Report whether a file has both the first and the last conflict marker."""
-    try:
-        text = file.read_bytes()
-    except OSError:
+    if (opened := open_regular_file(file)) is None:
         return False
+    with opened as stream:
+        text = stream.read()
     return all(re.search(mark, text, re.MULTILINE) for mark in (rb"^<{7} ", rb"^>{7} "))
 
 

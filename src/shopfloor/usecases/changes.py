@@ -38,13 +38,17 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where the work on a task is: a folder with a worktree, or commits of the repository at the folder."""
+    """Where the work on a task is: a folder in a worktree, or commits of the repository at the folder.
+
+    `project` is the project that a worktree belongs to.
+    """
 
     kind: str
     folder: str
     base: str
     commit: str = ""
     task: int = 0
+    project: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def _list_sources(uow: UnitOfWork, number: int, project: str) -> list[_Source]:
         for crew in uow.crews.list_of_epic(task.epic, _MAX_CREWS):
             run = uow.runs.find(f"{crew.name}.task-{number}")
             if run is not None:
-                found.append(_Source("worktree", run.project, crew.branch))
+                found.append(_Source("worktree", run.project, crew.branch, project=crew.project))
     if merge is not None:
         crew = uow.crews.get(merge.crew)
         if merge.state is MergeState.MERGED and merge.merged_commit:
@@ -105,6 +109,11 @@ def _diff_source(source: _Source) -> list[FileDiff] | None:
     """Return the diff, or None when the work is not there."""
     git = Git(Path(source.folder))
     try:
+        if source.project:
+            # The top of the worktree: in a folder below it, an agent can make another repository, whose config would
+            # name programs for git to run.
+            prefix = Git(Path(source.project)).get_prefix()
+            git = Git(Path(source.folder.removesuffix(f"/{prefix}")))
         if not git.is_repository():
             return None
         # Names come from agents. From here on, git gets only commit ids.

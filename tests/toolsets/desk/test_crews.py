@@ -232,6 +232,32 @@ def test_the_changes_of_a_task_are_shown_from_its_worktree_to_its_merge(
     assert (shown["source"], [file["path"] for file in shown["files"]]) == ("merged", ["log.txt"])
 
 
+def test_changes_are_read_from_the_repository_of_the_worktree_and_not_from_one_inside_it(
+    desk: Desk, repository: Repository, team: int
+) -> None:
+    worktree, trap = repository.folder / "worktree", repository.folder.parent / "trap"
+    project = repository.folder / "app"
+    project.mkdir()
+    (project / "a.txt").write_text("a\n")
+    repository.commit({}, "App")
+    repository.git("branch", "--force", BRANCH)
+    repository.git("worktree", "add", "--quiet", "-b", "shopfloor-crew/team/task-1", str(worktree), BRANCH)
+
+    def move(uow: UnitOfWork) -> None:
+        uow.crews.update("team", uow.now, project=str(project))
+        uow.runs.update(f"team.task-{team}", uow.now, project=str(worktree / "app"))
+
+    write_as_operator(desk.shopfloor, move)
+    (worktree / "app" / "a.txt").write_text("b\n")
+    # The project is a folder of its repository, where an agent makes another one.
+    repository.git("init", "--quiet", folder=worktree / "app")
+    repository.git("config", "filter.evil.clean", f"touch {trap}; cat", folder=worktree / "app")
+    (worktree / "app" / ".gitattributes").write_text("* filter=evil\n")
+    shown = desk("task_changes", number=team)
+    assert [file["path"] for file in shown["files"]] == ["app/.gitattributes", "app/a.txt"]
+    assert not trap.exists()
+
+
 def test_a_branch_name_of_an_agent_is_no_option_of_git(desk: Desk, repository: Repository, team: int) -> None:
     target = repository.folder / "written"
     for name in (f"--output={target}", "no-such-branch"):
