@@ -80,6 +80,15 @@ def test_tool_name_in_the_header_must_match_the_body(either_team: Team):
     assert (reply.status, reply.response.json()["error"]["code"]) == (400, -32020)
 
 
+@attack("TRN-06")
+@pytest.mark.parametrize("version", ["2025-11-25", "2025-03-26", ""])
+def test_revision_in_the_header_must_match_the_body(either_team: Team, version: str):
+    with check_not_stored(either_team) as decision:
+        headers = {"Mcp-Protocol-Version": version, "Mcp-Name": STATUS}
+        reply = either_team.ask("2026-07-28", "worker_a", LOG_DECISION, decision, headers=headers)
+    assert (reply.status, reply.response.json()["error"]["code"]) == (400, -32020)
+
+
 @attack("TRN-07")
 def test_unsupported_protocol_version_lists_the_supported_ones(team: Team):
     reply = team.server.rpc("tools/list", era="2099-01-01", token=team.tokens["worker_a"])

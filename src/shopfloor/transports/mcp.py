@@ -25,10 +25,11 @@ from shopfloor.transports.auth import authenticate, challenge_headers
 from shopfloor.transports.bodies import DUPLICATE_KEY, find_problem, has_duplicate_keys, read_body
 from shopfloor.transports.execute import retry_after_header
 from shopfloor.transports.gate import MAX_BODY_BYTES
-from shopfloor.transports.headers import read_headers
+from shopfloor.transports.headers import RequestHeaders, read_headers
 from shopfloor.transports.mcp_server import CREDENTIAL_KEY, HEADERS_KEY
 
 _PRIVATE = (b"cache-control", b"private")
+_REVISION_KEY = "io.modelcontextprotocol/protocolVersion"
 
 
 class Endpoint:
@@ -69,6 +70,10 @@ class Endpoint:
         if problem is not None:
             await _protocol_error(400, -32600, problem)(scope, receive, send)
             return
+        if _names_other_revision(headers, message):
+            mismatch = "mcp-protocol-version header does not match the protocol version in params._meta"
+            await _protocol_error(400, -32020, mismatch)(scope, receive, send)
+            return
         sending = _add_result_headers(scope, send)
         call = direct_call.parse_simple_call(self._server, headers, message)
         if call is not None and await direct_call.respond(self._server, call, scope, receive, sending):
@@ -91,6 +96,17 @@ def _new_session_manager(server: Server[Any], *, json_response: bool) -> Streama
     return StreamableHTTPSessionManager(
         server, json_response=json_response, stateless=True, max_request_body_size=MAX_BODY_BYTES
     )
+
+
+def _names_other_revision(headers: RequestHeaders, message: Any) -> bool:
+    """Return whether header and body name different revisions."""
+    # The SDK looks for this only if the header names a stateless revision. Otherwise it takes the message for one of an
+    # older revision, whose other headers it does not compare, although a proxy may have decided by them.
+    params = message.get("params") if isinstance(message, dict) else None
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    if not isinstance(meta, dict) or _REVISION_KEY not in meta:
+        return False
+    return any(sent != meta[_REVISION_KEY] for sent in headers.list("mcp-protocol-version"))
 
 
 def _protocol_error(status: int, code: int, message: str) -> JSONResponse:
