@@ -261,6 +261,13 @@ def test_control_characters_in_names_are_not_printed(run, project):
 # --- errors ---
 
 
+@pytest.mark.parametrize("arguments", [("task", "show", "\x1b[2J"), ("agent", "retire", "a\x9bb")])
+def test_control_characters_in_errors_are_not_printed(run, arguments):
+    _, _, err = run(*arguments)
+    assert "�" in err
+    assert err.replace("\n", "").isprintable()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "error"),
     [

@@ -110,6 +110,17 @@ def test_record_that_cannot_be_formatted_is_reported(pipe, log):
     assert drain(pipe[0], "cannot")[0]["message"] == "A log record of test cannot be formatted: TypeError"
 
 
+def test_pretty_stack_has_no_control_characters():
+    try:
+        raise ValueError("text of an agent: \x1b[2J\x9b1m")
+    except ValueError as error:
+        facts = {"levelno": logging.ERROR, "levelname": "ERROR", "msg": "failed"}
+        record = logging.makeLogRecord(facts | {"exc_info": (ValueError, error, error.__traceback__)})
+    text = logs._PrettyFormatter().format(record)
+    assert "ValueError: text of an agent: \\x1b[2J" in text
+    assert text.replace("\n", "").isprintable()
+
+
 def test_dropped_lines_of_the_process_are_counted(pipe):
     root, ours = logging.getLogger(), logging.getLogger("shopfloor")
     before = (root.handlers[:], root.level, ours.level)

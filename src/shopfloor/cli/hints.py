@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from shopfloor.cli.output import to_printable_lines
 from shopfloor.errors import (
     AgentNotFound,
     ClientError,
@@ -86,7 +87,9 @@ def find_hint(error: ShopfloorError) -> str | None:
 
 def format_problem(message: str, hint: str | None) -> str:
     """Return what is wrong, and below it what to do. Long lines are wrapped to the terminal's width."""
-    lines = [f"shopfloor: {message}", *(f"  {line.strip()}" for line in (hint or "").split("\n") if line.strip())]
+    # An error may contain text of agents, such as the output of an acceptance command.
+    message, hint = to_printable_lines(message), to_printable_lines(hint or "")
+    lines = [f"shopfloor: {message}", *(f"  {line.strip()}" for line in hint.split("\n") if line.strip())]
     if not sys.stderr.isatty():
         return "\n".join(lines)
     width = shutil.get_terminal_size().columns

@@ -193,7 +193,9 @@ class _PrettyFormatter(logging.Formatter):
         )
         mark = "" if record.levelno < logging.WARNING else f"{record.levelname.lower()}: "
         text = f"{time} {mark}{_escape_controls(record.getMessage())} {fields}".rstrip()
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        if not record.exc_info:
+            return text
+        return "\n".join([text, *map(_escape_controls, self.formatException(record.exc_info).split("\n"))])
 
 
 def _extra_fields(record: logging.LogRecord) -> dict[str, Any]:
