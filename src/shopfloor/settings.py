@@ -41,7 +41,7 @@ _WARNED: set[str] = set()
 SECRET_NAMES: Names = (
     ".envrc", ".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".pgpass", "*.pem", "*.key",
     "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".ssh", ".aws",
-    ".gnupg",
+    ".gnupg", ".env~", "#.env*#", ".#.env*", "..env.*",
 )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ HOSTILE = [
     (".shopfloor/shopfloor.db", DENIED), (".SHOPFLOOR/operator.token", DENIED), (".shopfloor", DENIED),
     (".env ", DENIED), (" .env", DENIED), (".env\u00a0", DENIED), (".git /config", DENIED), (".. /x", TRAVERSAL),
     (".aws/credentials", DENIED), (".git-credentials", DENIED), ("a/b/c/.env.staging", DENIED), ("ſrc/.env", DENIED),
+    (".env~", DENIED), ("src/..env.swp", DENIED), ("#.env#", DENIED), ("#.env.local#", DENIED), (".#.env", DENIED),
 ]  # fmt: skip
 
 HARMLESS = [
