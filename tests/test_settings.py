@@ -195,7 +195,9 @@ def test_value_of_the_wrong_type_in_python_is_named(given):
     assert catch_error(**given).startswith(next(iter(given)))
 
 
-@pytest.mark.parametrize("content", [b"port = ", b"\xff\xfe", b"[port"])
+@pytest.mark.parametrize(
+    "content", [b"port = ", b"\xff\xfe", b"[port", pytest.param(b"port = " + b"[" * 5000, id="too deep")]
+)
 def test_unreadable_settings_file_is_named(project, content):
     (project / "shopfloor.toml").write_bytes(content)
     assert catch_error().startswith(f"{project / 'shopfloor.toml'} cannot be read: ")

@@ -269,7 +269,7 @@ class Settings(BaseModel):
         config_file = next((path for folder in homes if (path := folder / CONFIG_FILE).is_file()), None)
         try:
             configured = {} if config_file is None else tomllib.loads(config_file.read_text("utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise BadSettings(f"{config_file} cannot be read: {error}") from error
         values = configured | environment | given | {"project": project}
         start = project if given_data else home

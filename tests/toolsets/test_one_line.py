@@ -16,10 +16,13 @@ def database(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["Hi\r\nBcc: x@y", "a\nb", "a\n", "a\u2028b", "a\x85b", *INVISIBLE])
-def test_factory_rejects_a_subject_or_title_that_is_not_one_visible_line(shopfloor: Workbench, text: str) -> None:
+def test_factory_rejects_a_subject_title_or_option_that_is_not_one_visible_line(
+    shopfloor: Workbench, text: str
+) -> None:
     for tool, given in (
         ("mcp__mail__send", {"toAgentId": "local", "subject": text, "body": "b"}),
         ("mcp__system__log_decision", {"title": text, "body": "b"}),
+        ("mcp__mail__ask", {"body": "b", "options": ["a", text], "timeoutSeconds": 0}),
     ):
         body = shopfloor.ask(tool, given, toolset="factory").body
         assert (body["success"], body["error"]["code"]) == (False, "INVALID_INPUT")

@@ -181,7 +181,7 @@ def _read_file(file: Path | None) -> dict[str, Any]:
     except FileNotFoundError:
         hint = f"Write one: shopfloor template export crew {file}"
         raise BadSettings(f"Crew file not found: {file}", hint=hint) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadSettings(f"Cannot read {file}: {error}") from None
     unknown = sorted(set(known) - {"crew", *_ROLES})
     if unknown:

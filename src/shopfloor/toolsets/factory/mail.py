@@ -66,7 +66,7 @@ Timeout = Annotated[
         le=MAX_WAIT_SECONDS,
     ),
 ]
-Option = Annotated[str, Field(min_length=1, max_length=200)]
+Option = Annotated[str, Field(min_length=1, max_length=200), OneLine]
 Options = Annotated[list[Option], Field(description="Answers to choose from", max_length=MAX_OPTIONS)]
 Deadline = Annotated[
     int, Field(description="Minutes until the question lapses (1-10080, default 1440)", ge=1, le=10080)
