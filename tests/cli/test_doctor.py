@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -43,6 +45,12 @@ def change(project, action):
 
 def execute(project, sql):
     change(project, lambda shopfloor: shopfloor.engine.database.store.write(lambda conn: conn.execute(sql)))
+
+
+def execute_directly(project, sql):
+    file = project / ".shopfloor" / "shopfloor.db"
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as database:
+        database.execute(sql)
 
 
 def test_sound_project_has_no_problems(doctor, run, project):
@@ -128,3 +136,32 @@ def test_log_that_is_not_sealed_any_more_is_a_warning(doctor, run, project):
     change(project, lambda shopfloor: seals.seal_log(shopfloor.engine.database, 1))
     execute(project, f"UPDATE decision SET created_at = created_at - {2 * HOUR} WHERE id > 1")
     assert doctor()["seals"]["level"] == "warning"
+
+
+def test_calls_that_a_dead_process_left_open_are_a_warning(doctor, run, project):
+    run("agent", "add", "builder", "--no-token")
+    # Not with `execute`, which opens a server: that would close the call.
+    execute_directly(project, "UPDATE decision SET process = 999 WHERE id = 1")
+    found = doctor()["open calls"]
+    assert (found["level"], found["message"]) == ("warning", "1 were left by dead processes")
+    assert found["fix"] == "Start a server: shopfloor serve"
+
+
+def test_missing_statistics_are_a_warning(doctor, run, project):
+    run("agent", "add", "builder", "--no-token")
+    execute_directly(project, "DELETE FROM sqlite_stat1")
+    assert doctor()["statistics"]["level"] == "warning"
+
+
+@pytest.mark.parametrize(
+    ("check", "limit", "value"),
+    [
+        ("wal", "shopfloor.toolsets.desk.doctor.MAX_WAL_BYTES", -1),
+        ("disk", "shopfloor.cli.doctor.MIN_FREE_BYTES", 2**63),
+    ],
+)
+def test_store_that_outgrows_a_limit_is_a_warning_with_its_fix(doctor, run, monkeypatch, check, limit, value):
+    run("agent", "add", "builder", "--no-token")
+    monkeypatch.setattr(limit, value)
+    found = doctor()[check]
+    assert (found["level"], bool(found["fix"])) == ("warning", True)
