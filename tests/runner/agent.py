@@ -433,6 +433,28 @@ class Turn:
             self.tools.call("task-update", id="TAS-1", status="completed")
         return "end_turn"
 
+    def hangs_before_its_last_summary(self) -> str:
+        return self._hang_once("iteration-summary", "did TAS-3", before=True)
+
+    def hangs_after_completion(self) -> str:
+        return self._hang_once("session-complete", None, before=False)
+
+    def _hang_once(self, tool: str, summary: str | None, *, before: bool) -> str:
+        """Be good, and hang before or after a call of this tool, so that the turn can be cut off."""
+        call, mark = self.tools.call, self.folder.parent / "hung"
+
+        def hang(name: str, **given: Any) -> tuple[bool, str]:
+            is_meant = name == tool and given.get("summary") == summary and not mark.exists()
+            answer = (True, "") if is_meant and before else call(name, **given)
+            if is_meant:
+                mark.touch()
+                journal("hangs", {})
+                time.sleep(FOREVER)
+            return answer
+
+        self.tools.call = hang  # type: ignore[method-assign]
+        return self.good()
+
     def hangs_after_its_first_file(self) -> str:
         mark = self.folder.parent / "hung"
         if "planning iteration" not in self.text and not mark.exists():

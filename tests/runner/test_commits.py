@@ -30,6 +30,20 @@ def test_the_work_of_a_killed_iteration_is_committed_after_a_resume(project: Pro
     assert sorted(git("log", "--name-only", "--format=", "-3").split()) == ["one.txt", "three.txt", "two.txt"]
 
 
+@pytest.mark.parametrize("behaviour", ["hangs_before_its_last_summary", "hangs_after_completion"])
+def test_the_last_iteration_is_committed_if_its_driver_is_killed_after_the_last_task(project: Project, behaviour: str):
+    git = create_repository(project.root)
+    run = project.start(behaviour, "--commit")
+    wait_until(lambda: project.read_journal("hangs"))
+    run.process.kill()
+    run.process.communicate()
+    wait_until(lambda: not project.list_live_processes())
+    assert project.resume().finish()[0] == 0
+    assert git("status", "--porcelain") == ""
+    assert sorted(git("log", "--name-only", "--format=", "-3").split()) == ["one.txt", "three.txt", "two.txt"]
+    assert "did TAS-3" in [each.summary for each in project.list_iterations()]
+
+
 def test_files_of_a_failed_commit_are_in_the_next_one(project: Project):
     git = create_repository(project.root)
     hook = project.root / ".git/hooks/pre-commit"

@@ -134,6 +134,11 @@ class RunStore:
         """Store the files that are dirty before an iteration."""
         await self._write("iteration_dirty", number=number, files=files)
 
+    async def find_dirty_files(self) -> dict[str, str] | None:
+        """Return the files that were dirty before the first uncommitted iteration, or None if all are committed."""
+        files = await self._read("iteration_uncommitted")
+        return None if files is None else convert(files, dict[str, str])
+
     async def record_commit(self) -> None:
         """Record that the changes of all iterations so far are committed."""
         await self._write("iteration_committed")

@@ -49,13 +49,17 @@ class SpecificationWork:
         if decisions.list_unproven(context, snapshot.tasks):
             return True
         # Unread messages cause one more iteration: the agent may have to do more before the work is done.
-        if snapshot.has_unread or snapshot.last_iteration is None:
+        last = snapshot.last_iteration
+        if snapshot.has_unread or last is None:
             return False
         # Once after each iteration.
         if context.verified_after == snapshot.run.iteration:
             return False
         if snapshot.run.wished_in is not None:
             return True
+        # An iteration that was cut off is repeated: its agent may have had more to do after its last task.
+        if last.ended_at is None and snapshot.next_number == last.number:
+            return False
         finished = (TaskState.COMPLETED, TaskState.CANCELLED)
         return bool(snapshot.tasks) and all(task.state in finished for task in snapshot.tasks)
 

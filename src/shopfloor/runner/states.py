@@ -434,23 +434,32 @@ async def close_iteration(context: RunContext) -> State:
         await context.run_hooks("on_error", failure=current.failure)
     await context.run_hooks("post_iteration", outcome=current.outcome)
     if context.options.commit:
-        await _commit(context, current, ended.summary or "without a summary")
+        await _commit(context, current.dirty_before, ended.summary or "without a summary")
     await context.publish_commits()
     context.current = None
     return State.DECIDE
 
 
-async def _commit(context: RunContext, current: CurrentIteration, summary: str) -> None:
+async def _commit(context: RunContext, dirty_before: git.DirtyFiles, summary: str) -> None:
     """Commit the changes of the iteration. Changes that cannot be committed now go into the next commit."""
-    message = f"{context.name}: iteration {current.number}\n\n{summary}\n"
+    number = context.run.iteration
     try:
-        files = await git.commit_changes(context.project, current.dirty_before, message)
+        files = await git.commit_changes(
+            context.project, dirty_before, f"{context.name}: iteration {number}\n\n{summary}\n"
+        )
     except ShopfloorError as error:
-        context.view.show("commit_failed", run=context.name, iteration=current.number, failure=error.message)
+        context.view.show("commit_failed", run=context.name, iteration=number, failure=error.message)
         return
     await context.store.record_commit()
     if files:
-        context.view.show("committed", run=context.name, iteration=current.number, files=files)
+        context.view.show("committed", run=context.name, iteration=number, files=files)
+
+
+async def _commit_rest(context: RunContext) -> None:
+    """Commit the changes of the last iteration if its driver was killed before it did, or failed to."""
+    dirty_before = await context.store.find_dirty_files()
+    if dirty_before is not None:
+        await _commit(context, dirty_before, "interrupted")
 
 
 def _show_missing_tokens(context: RunContext) -> None:
@@ -470,6 +479,8 @@ async def finish_run(context: RunContext) -> State:
     assert context.ending is not None
     ending = context.ending
     await context.end_agent()
+    if context.options.commit:
+        await _commit_rest(context)
     await context.publish_commits()
     await context.run_hooks("session_end", state=ending.state.value, reason=ending.reason)
     await context.store.finish(

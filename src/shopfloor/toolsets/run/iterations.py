@@ -56,6 +56,12 @@ def set_dirty_files(
     iterations.set_dirty_files(uow, uow.actor.name, number, files)
 
 
+@toolset.tool("iteration_uncommitted", read_only=True)
+def find_dirty_files(uow: UnitOfWork) -> dict[str, str] | None:
+    """Return the files that were already changed before the first uncommitted iteration; null if all are committed."""
+    return iterations.find_dirty_files(uow, uow.actor.name)
+
+
 @toolset.tool("iteration_committed")
 def record_commit(uow: UnitOfWork, fence: Fence) -> None:
     """Record that the changes of all iterations so far are committed."""
