@@ -347,6 +347,7 @@ class Tour:
             "known": [["mailer", "webhook:0"]],
             "latest": [self.now - DAY],
             "limit": [50],
+            "among": [500],
             "linear_issue_id": ["L-1"],
             "linear_issue_url": ["https://linear.example"],
             "mail": [1],

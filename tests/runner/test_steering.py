@@ -73,7 +73,8 @@ def test_user_answers_a_permission_request_by_command_or_desk(project: Project):
     assert line.startswith(f"request-{number} ")
     assert question in project.run_command("inbox", "read", f"request-{number}").stdout
     assert (
-        project.run_command("inbox", "answer", f"request-{number}", "allow").stdout == f"request-{number} is answered\n"
+        project.run_command("inbox", "answer", f"request-{number}", "allow").stdout
+        == f"request-{number} answered: allow\n"
     )
 
     number = run.wait_for_event("permission_asked")["number"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from shopfloor.domain.mail import HUMAN
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases import mail
-from shopfloor.web.views.inbox import parse_permission, summarize_mail
+from shopfloor.web.views.inbox import find_further_text, parse_permission, summarize_mail
 from tests.web.desk_support import Desk, open_desk_context
 
 
@@ -200,3 +201,40 @@ def test_good_news_from_the_server_is_not_an_alert() -> None:
     }
     shown = [summarize_mail({**mail, "importance": importance}) for importance in ("normal", "high")]
     assert [(each["symbol"], each["tone"]) for each in shown] == [("mail", ""), ("alert", "danger")]
+
+
+@pytest.mark.parametrize(
+    ("subject", "body", "further"),
+    [
+        ("Keep or trim?", "Keep or trim?", ""),
+        ("Keep or trim?", "Keep or\n trim?\n", ""),
+        ("Keep or trim?", "Keep or trim?\n\nBoth pass.", "Both pass."),
+        ("Keep or tr…", "Keep or\ntrim the spaces?", "…im the spaces?"),
+        ("Keep", "Keep or trim?", "Keep or trim?"),
+        ("Which one?", "Keep or trim?", "Keep or trim?"),
+    ],
+)
+def test_text_of_a_question_does_not_repeat_its_subject(subject: str, body: str, further: str) -> None:
+    assert find_further_text(subject, body) == further
+
+
+def test_a_question_without_a_subject_is_shown_once(populated: Desk, operator: Page) -> None:
+    body = "Keep or trim spaces at the end?"
+    mail_id = populated.call_as("builder", "mcp__mail__ask", body=body, timeoutSeconds=0)["ticket"]
+    populated.open_page(operator, "/home")
+    need = operator.locator(".need", has_text=body)
+    expect(need.get_by_text(body, exact=True)).to_have_count(1)
+    populated.open_page(operator, f"/inbox/{mail_id}")
+    expect(operator.locator(".pane-item").get_by_text(body, exact=True)).to_have_count(1)
+
+
+def test_questions_come_before_newer_alerts(populated: Desk, operator: Page) -> None:
+    populated.call_as("builder", "mcp__mail__ask", body="Which provider?", timeoutSeconds=0)
+    for number in range(60):
+        populated.call_as("builder", "mcp__mail__send", toHuman=True, subject=f"News {number}", body="x")
+    populated.open_page(operator, "/inbox")
+    titles = _rows(operator)
+    assert titles.index("Which provider?") < titles.index("News 59")
+    assert titles.count("Which provider?") == 1
+    populated.open_page(operator, "/inbox?show=all")
+    assert _rows(operator).index("News 59") < len(titles)

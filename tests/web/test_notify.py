@@ -74,3 +74,5 @@ def test_a_hidden_page_still_notifies(populated: Desk, inbox: Page) -> None:
     )
     populated.call_as("tester", "mcp__mail__send", toHuman=True, subject="While away", body="x")
     wait_until(lambda: inbox.evaluate("notifications.length") == 1)
+    # It names the newest item, not the first: a request and a question come before it.
+    assert inbox.evaluate("notifications") == [["Shopfloor", "While away\n4 need you"]]

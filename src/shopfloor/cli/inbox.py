@@ -28,6 +28,8 @@ READ = "Read:   "
 ANSWER = "Answer: "
 DONE = "Done:   "
 MAX_ANSWER_COMMANDS = 3
+# The most that the tool returns at once.
+MAX_MAILS = 200
 
 Id = Annotated[str, typer.Argument(help="Id of a mail, such as mail-12.")]
 AnyId = Annotated[str, typer.Argument(help="Id of a mail, such as mail-12, or of a run's request, such as request-3.")]
@@ -36,11 +38,17 @@ Everything = Annotated[bool, typer.Option("--all", help="Include items that are 
 
 @default_command(app)
 def list_inbox(
-    settings: Settings, everything: Everything = False, as_json: AsJson = False, follow: Follow = False
+    settings: Settings,
+    everything: Everything = False,
+    limit: Annotated[int | None, typer.Option(min=1, max=MAX_MAILS, help="Maximum number of mails.")] = None,
+    as_json: AsJson = False,
+    follow: Follow = False,
 ) -> None:
-    """List what waits for a person: requests from runs, then mail, questions and alerts, newest first."""
+    """List what waits for a person: requests from runs, then questions, then other mail, newest first."""
     with open_shopfloor(settings) as shopfloor:
-        for seen in poll_changes(follow, lambda: call_desk(shopfloor, "inbox_list", includeDone=everything)):
+        for seen in poll_changes(
+            follow, lambda: call_desk(shopfloor, "inbox_list", includeDone=everything, limit=limit)
+        ):
             rows = [
                 {
                     "id": f"{REQUEST}{request['request']}",
@@ -53,7 +61,7 @@ def list_inbox(
             ]
             rows += [_format_mail_row(mail) for mail in seen["mails"]]
             empty = "No mail yet." if everything else "Nothing is waiting for you."
-            more = "\nand older ones" if "nextCursor" in seen else ""
+            more = f"\nand older ones: --limit {MAX_MAILS}" if "nextCursor" in seen else ""
             more += _format_commands(seen)
             print_result(
                 seen,
@@ -71,9 +79,8 @@ def read_item(settings: Settings, id: AnyId, as_json: AsJson = False) -> None:
         request = next((each for each in requests if each["request"] == number), None)
         if request is None:
             raise NotFound(f"{REQUEST}{number} is not open", hint="List open requests: shopfloor inbox")
-        options = ", ".join(request["options"]) or "any answer"
         lines = [f"From:    run:{request['run']}", f"Date:    {format_age(request['createdAt'])}"]
-        lines += [f"Answer:  {options}: shopfloor inbox answer {REQUEST}{number} TEXT", ""]
+        lines += [*_format_answer_lines(f"{REQUEST}{number}", request["options"]), ""]
         lines += [to_printable(line) for line in request["question"].split("\n")]
         print_result(request, as_json, "\n".join(lines))
         return
@@ -102,7 +109,11 @@ def answer(
         given = _call_desk_once(settings, "inbox_decide", {"request": _parse_request_id(id), "answer": text})
     else:
         given = _call_desk_once(settings, "inbox_answer", {"mailId": id, "answer": text})
-    print_result(given, as_json, f"{id} is answered")
+    text = f"{id} answered: {to_printable(given['answer'])}"
+    options = given.get("options", [])
+    if options and given["answer"] not in options:
+        text += f"\n  Not one of its options: {', '.join(to_printable(option) for option in options)}"
+    print_result(given, as_json, text)
 
 
 @command(app, "ack")
@@ -127,6 +138,12 @@ def _format_commands(seen: dict[str, Any]) -> str:
     if waiting is not None:
         lines.append(f"{DONE}shopfloor inbox ack {waiting}")
     return "\n\n" + "\n".join(lines) if lines else ""
+
+
+def _format_answer_lines(id: str, options: list[str]) -> list[str]:
+    """Return the options of a question, and the command that answers it."""
+    listed = [f"Options: {' | '.join(to_printable(option) for option in options)}"] if options else []
+    return [*listed, f"Answer:  shopfloor inbox answer {id} TEXT"]
 
 
 def _is_waiting(mail: dict[str, Any]) -> bool:
@@ -172,15 +189,13 @@ def format_mail(mail: dict[str, Any]) -> str:
     lines = [f"From:    {to_printable(mail['from'])} ({mail['fromType']})", f"Subject: {to_printable(mail['subject'])}"]
     lines.append(f"Date:    {format_age(mail['createdAt'])}")
     if question := mail.get("question"):
-        options = ", ".join(to_printable(option) for option in question["options"]) or "any answer"
         if question["state"] == "ANSWERED":
             place = f"in the client of {question['answeredBy']}"
             by = place if question["answeredIn"] == "client" else f"by {question['answeredBy']}"
             lines.append(f"Answer:  {to_printable(question['answer'])} ({by}, {format_age(question['answeredAt'])})")
         else:
-            lines.append(
-                f"Answer:  {options} ({format_age(question['deadline'])}): shopfloor inbox answer {mail['id']} TEXT"
-            )
+            lines.append(f"Expires: {format_age(question['deadline'])}")
+            lines += _format_answer_lines(mail["id"], question["options"])
     body = [to_printable(line) for line in mail["body"].split("\n")]
     done = ["", f"{DONE}shopfloor inbox ack {mail['id']}"] if _is_waiting(mail) and not _is_open_question(mail) else []
     return "\n".join([*lines, "", *body, *done])

@@ -178,6 +178,28 @@ class Mails(Repository):
         )
         return [_receipt(row) for row in rows]
 
+    def list_open_questions(self, recipient: Participant, now: int, *, among: int, limit: int) -> list[Receipt]:
+        """Return the questions that can still be answered among the newest waiting mail of one inbox, newest first."""
+        rows = self._connection.fetch_all(
+            f"""
+            WITH newest (mail) AS MATERIALIZED (SELECT mail FROM receipt WHERE workspace = :workspace
+                AND recipient = :recipient AND waiting = 1 ORDER BY mail DESC LIMIT :among)
+            SELECT {_SHORT}, {_STATES} FROM newest
+            JOIN question ON question.workspace = :workspace AND question.mail = newest.mail
+                AND question.answer IS NULL AND question.deadline > :now
+            JOIN receipt ON receipt.workspace = :workspace AND receipt.recipient = :recipient
+                AND receipt.mail = newest.mail
+            JOIN mail ON mail.workspace = :workspace AND mail.id = newest.mail
+            ORDER BY newest.mail DESC LIMIT :limit
+            """,
+            workspace=self._workspace,
+            recipient=recipient.key,
+            now=now,
+            among=among,
+            limit=limit,
+        )
+        return [_receipt(row) for row in rows]
+
     def list_sent(self, sender: Participant, *, limit: int, before: int | None = None) -> list[Mail]:
         """Return mail from one sender, newest first, with excerpts of bodies."""
         rows = self._connection.fetch_all(

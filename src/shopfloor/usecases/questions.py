@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shopfloor.domain.events import QuestionAnswered
-from shopfloor.domain.mail import CLIENT_PREFIX, HUMAN, NotYourMail, Question, format_reply_subject, to_participant
+from shopfloor.domain.mail import (
+    CLIENT_PREFIX,
+    HUMAN,
+    NotYourMail,
+    Question,
+    Receipt,
+    format_reply_subject,
+    to_participant,
+)
 from shopfloor.errors import InvalidInput, InvalidState
 from shopfloor.repositories.uow import UnitOfWork
 from shopfloor.usecases import crews, mail
+
+# An older question is found on its page of the inbox.
+MAX_SEARCHED_MAILS = 500
 
 
 def ask_question(uow: UnitOfWork, subject: str, body: str, options: Sequence[str], within: int) -> Question:
@@ -36,12 +47,22 @@ def is_open(uow: UnitOfWork, number: int) -> bool:
     return question is not None and question.state(uow.now) == "OPEN"
 
 
+def list_open(uow: UnitOfWork, limit: int) -> list[Receipt]:
+    """List the questions to the caller that can still be answered, newest first."""
+    return uow.mail.list_open_questions(to_participant(uow.actor), uow.now, among=MAX_SEARCHED_MAILS, limit=limit)
+
+
 def answer_question(uow: UnitOfWork, number: int, text: str) -> Question:
-    """Answer a question with one of its options or in free text; the asker also gets the answer as mail."""
+    """Answer a question with one of its options or in free text; the asker also gets the answer as mail.
+
+    An option in other case gets the spelling of the asker, who compares it.
+    """
     mail.get_received(uow, number)
     question = uow.mail.get_question(number)
     if question.answer is not None:
         raise InvalidState(f"mail-{number} has already been answered: {question.answer}")
+    same = [option for option in question.options if option.casefold() == text.strip().casefold()]
+    text = same[0] if len(same) == 1 else text
     reply = mail.reply_to_mail(uow, number, text)
     uow.mail.record_answer(number, text, uow.actor.key, reply, uow.now)
     uow.emit(QuestionAnswered(question=number, by=uow.actor.key))

@@ -31,6 +31,38 @@ def test_mail_is_pending_until_it_is_handled(desk: Desk) -> None:
     assert len(desk("inbox_list", includeDone=True)["mails"]) == 2
 
 
+def test_open_questions_are_on_the_first_page_however_old_they_are(desk: Desk) -> None:
+    asked = [
+        desk.call_as_agent("builder", "mcp__mail__ask", body=f"Question {n}?", timeoutSeconds=0)["ticket"]
+        for n in range(2)
+    ]
+    sent = [_send_mail(desk, f"News {n}") for n in range(5)]
+    first = desk("inbox_list", limit=3)
+    assert [mail["id"] for mail in first["mails"]] == [*asked[::-1], *sent[:1:-1]]
+    second = desk("inbox_list", limit=3, cursor=first["nextCursor"])
+    assert [mail["id"] for mail in second["mails"]] == sent[1::-1]
+    third = desk("inbox_list", limit=3, cursor=second["nextCursor"])
+    assert third["mails"] == []
+    desk("inbox_answer", mailId=asked[0], answer="yes")
+    assert [mail["id"] for mail in desk("inbox_list", limit=1)["mails"]] == [asked[1], sent[-1]]
+    in_order = [mail["id"] for mail in desk("inbox_list", includeDone=True)["mails"]]
+    assert in_order == [*sent[::-1], *asked[::-1]]
+
+
+def test_an_option_in_other_case_is_answered_in_its_spelling(desk: Desk) -> None:
+    ask = {"body": "Keep or trim?", "options": ["Keep", "Trim"], "timeoutSeconds": 0}
+    tickets = [desk.call_as_agent("builder", "mcp__mail__ask", **ask)["ticket"] for _ in range(2)]
+    answers = [
+        desk("inbox_answer", mailId=ticket, answer=text)
+        for ticket, text in zip(tickets, (" keep", "Kepp"), strict=True)
+    ]
+    assert [(given["answer"], given["options"]) for given in answers] == [
+        ("Keep", ["Keep", "Trim"]),
+        ("Kepp", ["Keep", "Trim"]),
+    ]
+    assert desk.call_as_agent("builder", "mcp__mail__ask", ticket=tickets[0])["answer"] == "Keep"
+
+
 def test_reading_a_mail_does_not_take_it_out_of_the_inbox(desk: Desk) -> None:
     number = _send_mail(desk, "Alarm")
     assert desk("inbox_read", mailId=number)["readAt"] is not None

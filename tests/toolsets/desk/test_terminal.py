@@ -121,7 +121,7 @@ def test_questions_of_runs_are_listed_and_answered(run: Run, shopfloor: Shopfloo
     assert "Answer: shopfloor inbox answer request-1 allow | deny\n" in run("inbox")
     assert "is not an answer" in run("inbox", "answer", "request-1", "perhaps", ok=False)
     assert "Expected an id such as request-3" in run("inbox", "answer", "request-x", "allow", ok=False)
-    assert run("inbox", "answer", "request-1", "allow") == "request-1 is answered\n"
+    assert run("inbox", "answer", "request-1", "allow") == "request-1 answered: allow\n"
     assert run("inbox") == "Nothing is waiting for you.\n"
 
 

@@ -205,8 +205,8 @@ async def test_selection_follows_the_item_when_a_new_mail_arrives(shopfloor: Sho
         await pilot.press("j")
         assert "Red or blue" in str(app.query_one("#detail", Static).render())
         await pilot.press("r", "2")
-        newest = {"toHuman": True, "subject": "Newest one", "body": "Something else"}
-        run_in_thread(lambda: shopfloor.call("factory", "mcp__mail__send", newest, "tester"))
+        newest = {"subject": "Newest one", "body": "Something else", "timeoutSeconds": 0}
+        run_in_thread(lambda: shopfloor.call("factory", "mcp__mail__ask", newest, "tester"))
         app.action_refresh_all()
         await _wait_for_workers(pilot)
         assert [row[2] for row in _read_rows(app, "inbox")] == ["May I run make?", "Newest one", "Which?", ANY]

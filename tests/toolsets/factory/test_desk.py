@@ -36,9 +36,9 @@ def test_inbox_lists_pending_mail_and_handles_it(tmp_path, shopfloor):
         team.call("w1", "mcp__mail__ask", subject="Which?", body="?", options=["A", "B"], timeoutSeconds=0)
         team.call("w2", "mcp__mail__send", toHuman=True, subject="Ack me", body="b", ackWithinMinutes=5)
         listed = as_json(shopfloor("inbox", "--json"))
-        assert [mail["id"] for mail in listed["mails"]] == ["mail-3", "mail-2", "mail-1"]
+        assert [mail["id"] for mail in listed["mails"]] == ["mail-2", "mail-3", "mail-1"]
         table, _, commands = shopfloor("inbox").stdout.partition("\n\n")
-        assert [line.split()[2] for line in table.splitlines()[1:]] == ["acknowledgement", "answer", "reading"]
+        assert [line.split()[2] for line in table.splitlines()[1:]] == ["answer", "acknowledgement", "reading"]
         assert "\x1b" not in table
         assert (
             commands
@@ -74,7 +74,7 @@ def test_mail_that_requires_action_stays_pending_after_it_is_read(team):
     team.call("w1", "mcp__mail__send", toHuman=True, subject="News", body="b")
     for id in ("mail-1", "mail-2"):
         team.call(None, "inbox_read", mailId=id)
-    assert [mail["id"] for mail in team.call(None, "inbox_list")["mails"]] == ["mail-2", "mail-1"]
+    assert [mail["id"] for mail in team.call(None, "inbox_list")["mails"]] == ["mail-1", "mail-2"]
     team.call(None, "inbox_ack", mailId="mail-2")
     assert [mail["id"] for mail in team.call(None, "inbox_list")["mails"]] == ["mail-1"]
     team.call(None, "inbox_answer", mailId="mail-1", answer="This")

@@ -9,7 +9,7 @@ from pydantic import Field
 from shopfloor.domain.decisions import format_reference
 from shopfloor.domain.ids import format_id, parse_mail_id
 from shopfloor.domain.mail import EXCERPT_CHARACTERS, MAX_BODY_CHARACTERS, SYSTEM, Question, Receipt
-from shopfloor.domain.pagination import fetch_size, parse_number_cursor, to_page
+from shopfloor.domain.pagination import DEFAULT_PAGE_ROWS, fetch_size, parse_number_cursor, to_page
 from shopfloor.domain.runs import Request
 from shopfloor.domain.times import HOUR, format_iso, format_iso_or_none
 from shopfloor.errors import InvalidInput
@@ -46,9 +46,10 @@ def list_inbox(
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> Json:
-    """List everything that waits for a person: requests from runs, then mail, questions and alerts, newest first.
+    """List everything that waits for a person: requests from runs, then questions, then other mail, newest first.
 
-    With `includeDone`, the first page also has the latest requests that were answered.
+    All open questions are on the first page, in addition to `limit`. With `includeDone`, mail is in chronological order,
+    and the first page also has the latest requests that were answered.
     """
     receipts = mail.list_mail(
         uow,
@@ -56,19 +57,22 @@ def list_inbox(
         fetch_size(limit),
         parse_number_cursor("mails", cursor),
     )
+    asked = [] if include_done or unread else questions.list_open(uow, limit or DEFAULT_PAGE_ROWS)
     muted = uow.mail.list_muted(uow.now)
-    questions = uow.mail.find_questions([receipt.mail.id for receipt in receipts])
-    response = to_page(
-        "mails",
-        receipts,
-        limit,
-        lambda one: _format_item(uow, one, EXCERPT_CHARACTERS, muted, questions.get(one.mail.id)),
-        lambda one: one.mail.id,
-    )
-    mail.mark_shown(uow, receipts[: response["count"]])
-    hidden = [item for item in response["mails"] if item["muted"]]
+    found = uow.mail.find_questions([receipt.mail.id for receipt in [*receipts, *asked]])
+
+    def format_receipt(receipt: Receipt) -> Json:
+        return _format_item(uow, receipt, EXCERPT_CHARACTERS, muted, found.get(receipt.mail.id))
+
+    first = to_page("mails", asked, limit, format_receipt, lambda one: one.mail.id)["mails"]
+    response = to_page("mails", receipts, limit, format_receipt, lambda one: one.mail.id)
+    mail.mark_shown(uow, [*asked[: len(first)], *receipts[: response["count"]]])
+    asking = {item["id"] for item in first}
+    rest = [item for item in response["mails"] if item["id"] not in asking]
+    mails = first + rest if cursor is None else rest
+    hidden = [item for item in mails if item["muted"]]
     answered = uow.run_requests.list_answered(REQUEST_LIMIT) if include_done and cursor is None else []
-    visible = response["mails"] if include_done else [item for item in response["mails"] if not item["muted"]]
+    visible = mails if include_done else [item for item in mails if not item["muted"]]
     return {
         **response,
         "mails": visible,
@@ -130,7 +134,12 @@ def reply_to_mail(uow: UnitOfWork, mail_id: MailId, body: Body) -> Json:
 def answer_question(uow: UnitOfWork, mail_id: MailId, answer: Body) -> Json:
     """Answer an agent's question, with one of its options or in your own words."""
     question = questions.answer_question(uow, parse_mail_id(mail_id), answer)
-    return {"mailId": mail_id, "answer": question.answer, "answeredAt": format_iso_or_none(question.answered_at)}
+    return {
+        "mailId": mail_id,
+        "answer": question.answer,
+        "options": list(question.options),
+        "answeredAt": format_iso_or_none(question.answered_at),
+    }
 
 
 @toolset.tool("inbox_ack", idempotent=True)

@@ -8,6 +8,12 @@ let lastCount = Number.parseInt(badge?.textContent || "0", 10);
 export const isNotifying = () =>
   "Notification" in window && localStorage.getItem("notify") === "yes" && Notification.permission === "granted";
 
+// Questions come first in the lists, however old they are.
+function findNewest() {
+  const at = (item) => item.querySelector("time")?.dateTime ?? "";
+  return [...document.querySelectorAll(".inbox-row, .need")].sort((one, other) => at(other).localeCompare(at(one)))[0];
+}
+
 // `text` is a number, "200+" when there are more than were counted, or null on pages that do not know it.
 export function updateBadge(text) {
   if (text === null) return;
@@ -19,7 +25,7 @@ export function updateBadge(text) {
   document.title = count ? `(${text}) ${title}` : title;
   if (count > lastCount && isNotifying()) {
     // A notification shows text as text.
-    const newest = document.querySelector(".inbox-row .inbox-title, .need-title a")?.textContent;
+    const newest = findNewest()?.querySelector(".inbox-title, .need-title a")?.textContent.trim();
     const waiting = `${text} ${count === 1 ? "needs" : "need"} you`;
     new Notification("Shopfloor", { body: newest ? `${newest}\n${waiting}` : waiting, tag: "shopfloor-inbox" });
   }

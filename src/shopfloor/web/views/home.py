@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from shopfloor.toolkit import Json
-from shopfloor.web.views.inbox import ANSWERS, parse_permission, summarize_mail, summarize_request
+from shopfloor.web.views.inbox import ANSWERS, find_further_text, parse_permission, summarize_mail, summarize_request
 from shopfloor.web.views.view import LOCAL, Given, thing_path, to_bars
 from shopfloor.web.visitor import Visitor, format_badge
 
@@ -92,7 +92,7 @@ def _to_mail(mail: Json) -> Json:
     return {
         **summarize_mail(mail),
         "permission": None,
-        "excerpt": mail["body"],
+        "excerpt": find_further_text(mail["subject"], mail["body"]),
         "tool": "inbox_answer" if is_open else None,
         "values": {"mailId": mail["id"]},
         "options": question["options"] if is_open else [],

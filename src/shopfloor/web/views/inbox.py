@@ -30,10 +30,10 @@ async def load_inbox(visitor: Visitor, given: Given) -> Json:
     seen = await visitor.ask("inbox_list", includeDone=show_all, cursor=given.get("cursor"))
     items = [summarize_request(each) for each in seen["requests"]] + [summarize_mail(each) for each in seen["mails"]]
     done = [summarize_request(each) for each in seen["answered"]]
-    # Pending requests hold up a run and come first; everything else is in chronological order.
-    items = items[: len(seen["requests"])] + sorted(
-        items[len(seen["requests"]) :] + done, key=lambda item: str(item["at"]), reverse=True
-    )
+    # Pending requests hold up a run and come first. The tool has sorted what waits; everything is in chronological order.
+    if show_all:
+        later = items[len(seen["requests"]) :] + done
+        items = items[: len(seen["requests"])] + sorted(later, key=lambda item: str(item["at"]), reverse=True)
     chosen = given.get("item")
     shown = chosen or (items[0]["id"] if items else None)
     return {
@@ -65,7 +65,25 @@ async def _load_item(visitor: Visitor, item: str, *, read: bool) -> Json:
     mail = await visitor.ask("inbox_show", mailId=item)
     if read and mail["readAt"] is None and visitor.may("inbox_read"):
         await visitor.ask("inbox_read", mailId=item)
-    return {**mail, "type": "mail", "changes": await _load_changes(visitor, mail["context"])}
+    first, *replies = mail["thread"]
+    if _flatten(first["body"]) == _flatten(mail["subject"]):
+        # It is in the heading.
+        first = {**first, "body": ""}
+    changes = await _load_changes(visitor, mail["context"])
+    return {**mail, "type": "mail", "thread": [first, *replies], "changes": changes}
+
+
+def find_further_text(subject: str, body: str) -> str:
+    """Return what a body says beyond its subject. The subject of a question is by default its beginning."""
+    title, text = _flatten(subject), _flatten(body)
+    if title.endswith("…") and text.startswith(title[:-1]):
+        return "…" + text[len(title) - 1 :]
+    first_line, _, rest = body.strip().partition("\n")
+    return "" if text == title else rest.strip() if _flatten(first_line) == title else body
+
+
+def _flatten(text: str) -> str:
+    return " ".join(text.split())
 
 
 async def _load_changes(visitor: Visitor, context: Json) -> dict[str, Json]:
