@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from shopfloor.domain.runs import RunState
 from shopfloor.repositories.uow import UnitOfWork
-from shopfloor.usecases import iterations, runs, usage
+from shopfloor.usecases import iterations, run_requests, runs, usage
 from shopfloor.web.views.knowledge import fold_duplicates
 from tests.serving import run_in_thread
 from tests.web.desk_support import Desk, open_desk_context
@@ -104,6 +104,17 @@ def test_a_question_of_a_run_is_answered_on_its_page(populated: Desk, operator: 
     populated.open_page(operator, "/runs/night")
     operator.locator(".request button").first.click()
     expect(operator.locator(".past-answers li")).to_have_count(1)
+    expect(operator.locator(".request")).to_have_count(0)
+
+
+def test_a_run_that_is_stuck_is_answered_in_words_on_its_page(populated: Desk, operator: Page) -> None:
+    populated.ask("inbox_decide", request=1, answer="deny")
+    populated.write(lambda uow: run_requests.ask_person(uow, "night", "stuck", "Measuring was not allowed", ()))
+    populated.open_page(operator, "/runs/night")
+    answer = operator.get_by_role("textbox", name="Answer to Measuring was not allowed")
+    answer.fill("Measure the copy")
+    answer.press("Enter")
+    expect(operator.locator(".past-answers")).to_contain_text("Measure the copy")
     expect(operator.locator(".request")).to_have_count(0)
 
 
