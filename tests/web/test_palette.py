@@ -47,6 +47,17 @@ def test_everything_with_a_page_is_found_by_name_or_id(populated: Desk) -> None:
     assert kinds("zzz") == []
 
 
+def test_a_decision_of_several_agents_is_found_once(populated: Desk) -> None:
+    for agent in ("builder", "tester"):
+        populated.call_as(agent, "mcp__system__log_decision", title="Keep prices in cents", body="x")
+    populated.call_as("builder", "mcp__system__log_decision", title="Keep prices in euros", body="x")
+    found = populated.ask("find", query="keep prices")["things"]
+    assert [each["title"] for each in found if each["kind"] == "decision"] == [
+        "Keep prices in euros",
+        "Keep prices in cents",
+    ]
+
+
 def test_search_works_without_scripts_and_only_for_those_with_access(populated: Desk, browser: Browser) -> None:
     with open_desk_context(browser, java_script_enabled=False) as context:
         page = populated.sign_in(context)

@@ -107,10 +107,13 @@ class _Writer:
             event, _short(data["by"]), _EPIC_VERBS.get(data["state"], "changed"), "epic", data["epicId"], title
         )
 
-    def write_mail(self, event: StoredEvent, data: dict[str, Any]) -> Sentence:
+    def write_mail(self, event: StoredEvent, data: dict[str, Any]) -> Sentence | None:
         mail = data["mailId"]
         to = "to you" if data["isForHuman"] else f"to {data['toAgentId']}"
         who = self._senders.get(mail, SYSTEM.name)
+        if who == SYSTEM.name:
+            # What it is about, such as a silent agent, has a sentence of its own.
+            return None
         # Only the mail to people has a page.
         kind = "mail" if data["isForHuman"] else None
         return Sentence(event, who, f"wrote {to}:", kind, mail, data["subject"])

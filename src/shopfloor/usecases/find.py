@@ -75,7 +75,9 @@ def _iterate_things(uow: UnitOfWork, query: str) -> Iterator[FoundThing]:
         yield FoundThing("mail", f"mail-{receipt.mail.id}", receipt.mail.subject, f"from {receipt.mail.sender.name}")
     # The log search matches any text of a decision; the title then decides.
     entries, _ = uow.decisions.search(LogFilter(outcome="decision", text=query), MAX_DECISIONS)
-    for entry in entries:
+    # Several agents may log the same decision: the newest stands for all.
+    newest = {entry.decision: entry for entry in reversed(entries)}
+    for entry in reversed(newest.values()):
         yield FoundThing("decision", format_reference(entry.reference), entry.decision, entry.subject.partition(":")[2])
 
 

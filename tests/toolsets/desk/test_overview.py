@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, cast
 
 from shopfloor.background.dispatcher import Subscriber
@@ -68,6 +69,10 @@ def test_the_server_returns_tasks_of_silent_agents_in_its_own_name(desk: Desk) -
     assert ("shopfloor", "returned", "Paint it", "to the queue") in sentences
     assert ("builder", "has gone silent", None, None) in sentences
     assert not [sentence for sentence in sentences if sentence[:2] == ("operator", "changed")]
+    # Its alert says the same.
+    assert not [sentence for sentence in sentences if sentence[1].startswith("wrote")]
+    summary = next(each["summary"] for each in desk("log_search")["calls"] if each["kind"] == "recovery")
+    assert re.fullmatch(rf"task-{number} · pending again: builder was silent for .*", summary)
 
 
 def test_lease_of_an_assigned_task_begins_with_the_assignment(desk: Desk) -> None:

@@ -207,7 +207,11 @@ def _summarize_entry(entry: Entry) -> str:
         return f"{entry.count} calls over the limit"
     if entry.kind == "result":
         return _summarize_response(parse_context(entry.context))[:MAX_SUMMARY_CHARACTERS]
-    return entry.context[:MAX_SUMMARY_CHARACTERS]
+    if entry.kind == "recovery":
+        # Such as "task-3 is PENDING again" or "task-3 has failed".
+        task, _, outcome = entry.decision.split(" ", 2)
+        return f"{task} · {outcome.lower()}: {entry.reasoning}"[:MAX_SUMMARY_CHARACTERS]
+    return _summarize_input(entry.context) or entry.context[:MAX_SUMMARY_CHARACTERS]
 
 
 def _summarize_response(response: Any) -> str:
