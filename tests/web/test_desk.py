@@ -219,6 +219,25 @@ def test_each_page_fits_the_screen_has_a_strict_policy_and_loads_nothing_from_el
                 assert page.evaluate(OVERLAPS) == [], (path, width)
 
 
+def test_long_words_fit_the_screen(desk: Desk, browser: Browser) -> None:
+    word = "x" * 80
+    add_principals(desk)
+    add_content(desk, word)
+    desk.ask("user_add", name="u" * 50)
+    desk.ask("agent_create", name="long-" + "a" * 45, type="WORKER")
+    table = f"{word}\n\n| a | b |\n|---|---|\n| 1 | {word} |\n\n```\n{word * 4}\n```\n"
+    desk.call_as("builder", "mcp__mail__send", toHuman=True, subject=word, body=table)
+    desk.call_as("lead", "mcp__task__add_comment", taskId="task-1", body=table)
+    mail = desk.ask("inbox_list", includeDone=True)["mails"][0]["id"]
+    with open_desk_context(browser) as context:
+        page = desk.sign_in(context)
+        for path in [*PAGES, f"/inbox/{mail}", "/agents/long-" + "a" * 45]:
+            page.goto(desk.url + path)
+            for width in (360, 1440):
+                page.set_viewport_size({"width": width, "height": 800})
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
+
+
 @attack("INJ-01")
 def test_hostile_text_is_inert_on_every_page(desk: Desk, browser: Browser) -> None:
     add_principals(desk)
