@@ -21,7 +21,7 @@ import time
 import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from shopfloor import Settings, Shopfloor
 from shopfloor.toolsets import factory
@@ -150,8 +150,15 @@ def main() -> None:
             server.wait()
 
 
+class Parser(argparse.ArgumentParser):
+    """Reports errors as the other commands do: what is wrong, and what to try."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"shopfloor: {message}\n  See shopfloor demo --help\n")
+
+
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="shopfloor demo",
         description="Start a server with a scripted team of agents, and print a link to its pages.",
         epilog="`shopfloor demo agent` is the scripted ACP agent of the demo's crew, for `shopfloor crew start --agent`.",
@@ -161,11 +168,22 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--leave", action="store_true", help="stop the server when the team has finished")
     parser.add_argument("--open", action="store_true", help="open the pages in a browser")
     parser.add_argument("--port", type=int, help=f"the port of the server; {PORT} or, if it is taken, a free one")
-    options = parser.parse_args()
+    options, unknown = parser.parse_known_args()
+    if unknown:
+        name = unknown[0]
+        parser.error(f"No such option: {name}" if name.startswith("-") else f"Got unexpected extra argument ({name})")
     if not 1 <= options.seconds <= 3600:
         parser.error("--seconds must be between 1 and 3600")
-    if options.folder is not None and options.folder.exists() and any(options.folder.iterdir()):
-        parser.error(f"{options.folder} is not empty; the demo needs a folder of its own")
+    if options.folder is not None:
+        try:
+            options.folder.mkdir(parents=True, exist_ok=True)
+            is_empty = not any(options.folder.iterdir())
+        except OSError as error:
+            parser.error(f"{options.folder} cannot be used: {error.strerror}")
+        if not is_empty:
+            parser.error(f"{options.folder} is not empty; the demo needs a folder of its own")
+        if not os.access(options.folder, os.W_OK):
+            parser.error(f"{options.folder} is not writable")
     return options
 
 

@@ -330,9 +330,10 @@ def prepare_data_folder(settings: Settings) -> None:
             if not ignore.exists():
                 ignore.write_text("*\n")
     except OSError as error:
-        raise StartupError(f"The data folder {data} cannot be used: {error.strerror or error}") from error
+        message = f"The data folder {data} cannot be used: {error.strerror or error}"
+        raise StartupError(message, rule="data_folder_unusable") from error
     if not os.access(data, os.W_OK | os.X_OK):
-        raise StartupError(f"The data folder {data} is not writable")
+        raise StartupError(f"The data folder {data} is not writable", rule="data_folder_unusable")
 
 
 def _read_gauges(store: Store, workspace: int, files: FileIndex) -> dict[str, float]:

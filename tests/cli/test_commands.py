@@ -20,6 +20,7 @@ from shopfloor.cli.lazy_group import COMMANDS, SECTIONS
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from shopfloor.toolsets import loop
+from shopfloor.transports.server import lock_data_folder
 from tests.operator_access import read_as_operator, write_as_operator
 from tests.workbench import DECISION, LOG_DECISION, STATUS
 
@@ -113,7 +114,7 @@ def test_user_add_prints_id_and_token(run_json):
 def test_user_list_prints_ids(run_json):
     assert run_json("user", "list") == []
     run_json("user", "add", "guest")
-    assert run_json("user", "list") == [{"id": "guest"}]
+    assert run_json("user", "list") == [{"id": "guest", "role": "none"}]
 
 
 # --- tokens ---
@@ -208,7 +209,7 @@ def test_tools_lists_tools_with_their_schemas(run_json):
         ((), ("user", "list"), r"There are no users yet: shopfloor user add NAME"),
         ((), ("token", "list"), r"There are no tokens yet: shopfloor token issue --agent NAME"),
         ((), ("agent", "add", "builder", "--no-token"), r"builder added \(WORKER\)"),
-        (("user", "add", "customer"), ("user", "add", "guest"), rf"guest\n{USER_TOKEN}"),
+        (("user", "add", "customer"), ("user", "add", "guest"), rf"guest added\n{USER_TOKEN}"),
         (("agent", "add", "builder"), ("agent", "show", "builder"), r"id +builder\ntype +WORKER\n(.*\n)*.*"),
         (("agent", "add", "builder"), ("agent", "retire", "builder"), r"builder is retired"),
         (("agent", "add", "builder"), ("token", "list"), rf"id +kind .*\n{TOKEN_ID} +agent +builder .*"),
@@ -223,7 +224,8 @@ def test_commands_print_readable_text_without_json(run, before, command, text):
     if before:
         run(*before)
     code, out, err = run(*command)
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err in ("", "To sign in to the pages: shopfloor link --user guest\n")
     assert re.fullmatch(text + "\n", out)
 
 
@@ -247,8 +249,9 @@ def test_new_token_is_printed_with_the_commands_of_clients_on_standard_error(run
 
 
 def test_first_token_is_announced_once_on_standard_error(run):
-    assert run("user", "add", "customer")[2] == FIRST_CREDENTIAL_NOTICE + "\n"
-    assert run("user", "add", "guest")[2] == ""
+    sign_in = "To sign in to the pages: shopfloor link --user "
+    assert run("user", "add", "customer")[2] == f"{sign_in}customer\n{FIRST_CREDENTIAL_NOTICE}\n"
+    assert run("user", "add", "guest")[2] == f"{sign_in}guest\n"
 
 
 def test_control_characters_in_names_are_not_printed(run, project):
@@ -327,6 +330,25 @@ def test_invalid_arguments_are_reported_in_one_line(run, project, arguments, cod
     assert (exit_code, out) == (code, "")
     assert error in err
     assert len(err.splitlines()) <= 4
+
+
+def test_next_step_of_an_unusable_data_folder_is_on_a_line_of_its_own(run, project):
+    (project / "file").write_text("")
+    assert run("agent", "list", "--data", "file/data")[2] == (
+        f"shopfloor: The data folder {project}/file/data cannot be used: Not a directory\n"
+        "  Name another data folder: --data FOLDER\n"
+    )
+    assert run("backup", "copy")[2] == (
+        f"shopfloor: There is no database at {project}/.shopfloor/shopfloor.db\n"
+        "  Name the --project or the --data folder that has it\n"
+    )
+    settings = Settings(project=project)
+    settings.data.mkdir()
+    with lock_data_folder(settings):
+        assert run("serve", "--port", "0")[2] == (
+            f"shopfloor: Another server already uses {project}/.shopfloor, and is just starting\n"
+            "  Use that server, stop it, or give this one a data folder of its own: --data FOLDER\n"
+        )
 
 
 @pytest.mark.parametrize("tool", ["\udcff", "a\x00b", "x" * 10_000], ids=range(3))

@@ -57,7 +57,7 @@ def test_import_can_be_repeated(
 
 def test_default_file_is_where_the_tracker_keeps_it(project: Path, run: Run) -> None:
     assert run("import", "beads")[2] == (
-        "shopfloor: .beads/issues.jsonl not found\n  Name the file as the last argument, such as shopfloor import markdown PLAN.md\n"
+        "shopfloor: .beads/issues.jsonl not found\n  Name the file: shopfloor import beads FILE\n"
     )
     (project / ".taskmaster" / "tasks").mkdir(parents=True)
     (project / ".taskmaster" / "tasks" / "tasks.json").write_text((FILES / "taskmaster.json").read_text())

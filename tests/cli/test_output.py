@@ -173,6 +173,11 @@ def test_log_says_what_each_call_was_about_at_80_columns(
 
 
 @pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(("count", "text"), [(0.84, "0.8 ms"), (350.4, "350 ms"), (9344.1, "9.3 s")])
+def test_long_calls_are_shown_in_seconds(count: float, text: str) -> None:
+    assert output.format_milliseconds(count) == text
+
+
 def test_json_has_iso_times(run: Run) -> None:
     run("agent", "add", "builder", "--no-token")
     rows = json.loads(run("agent", "list", "--json")[1])
@@ -247,6 +252,15 @@ def test_version_and_short_help(run: Run) -> None:
             ("board", "nope"),
             "shopfloor: Board 'nope' not found\n  List the boards: shopfloor board\n",
         ),
+        (
+            ("admin", "rotate"),
+            (
+                "shopfloor: Missing argument 'WHAT'; expected one of operator-token, signing-key\n"
+                "  See shopfloor admin rotate --help\n"
+            ),
+        ),
+        (("inbox", "answer", "--json"), "shopfloor: Missing argument 'ID'\n  See shopfloor inbox answer --help\n"),
+        (("log", "--anchor"), "shopfloor: Option '--anchor' requires an argument\n  See shopfloor log --help\n"),
         (("completion", "tcsh"), "shopfloor: Unknown shell 'tcsh'; expected one of bash, zsh, fish\n"),
     ],
 )
@@ -254,6 +268,29 @@ def test_version_and_short_help(run: Run) -> None:
 def test_wrong_command_lines_name_what_was_meant(run: Run, arguments: tuple[str, ...], error: str) -> None:
     code, out, err = run(*arguments)
     assert (code in (1, 2), out, err) == (True, "", error)
+
+
+@pytest.mark.usefixtures("project")
+def test_wrong_arguments_of_every_command_are_an_error_and_a_hint(run: Run) -> None:
+    """Leave out the value of each option, misspell each option, and give too many arguments."""
+    commands = dict(walk_commands(typer.main.get_command(cli.app), "shopfloor"))
+    assert len(commands) > 90
+    for path, command in commands.items():
+        words = path.split()[1:]
+        if words in (["demo"], ["tool"]):  # their arguments are those of another program and of a tool
+            continue
+        wrong = [["a"] * 9]
+        for option in (param for param in command.params if param.param_type_name == "option"):
+            name = option.opts[0]
+            wrong += [[name]] if not option.is_flag else []
+            wrong += [[f"{name[:3]}{name[4:]}"]] if len(name) > 6 else []
+        for arguments in wrong:
+            code, out, err = run(*words, *arguments)
+            assert (code, out) == (2, ""), (words, arguments, err)
+            assert err.startswith("shopfloor: "), (words, arguments, err)
+            assert err.count("\n") == 2, (words, arguments, err)
+            if arguments[0].startswith("--") and "No such option" in err:
+                assert f"  Did you mean --{arguments[0][2]}" in err, err
 
 
 @pytest.mark.usefixtures("project")

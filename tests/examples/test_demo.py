@@ -91,6 +91,21 @@ def test_the_demo_rejects_a_folder_with_files(tmp_path: Path) -> None:
     assert "is not empty" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--nope"], "No such option: --nope"),
+        (["crew"], "Got unexpected extra argument (crew)"),
+        (["--seconds", "0"], "--seconds must be between 1 and 3600"),
+        (["--folder", "/proc/demo"], "/proc/demo cannot be used: No such file or directory"),
+    ],
+)
+def test_wrong_arguments_of_the_demo_are_an_error_and_a_hint(arguments: list[str], error: str) -> None:
+    done = run_demo(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"shopfloor: {error}\n  See shopfloor demo --help\n"
+
+
 def test_help_lists_the_options_of_the_demo() -> None:
     done = run_demo("--help")
     assert done.returncode == 0

@@ -26,6 +26,7 @@ from shopfloor.cli.output import (
     format_count,
     format_duration,
     format_iterations,
+    format_milliseconds,
     format_table,
     paint,
     paint_state,
@@ -195,7 +196,7 @@ def _format_entries(calls: list[dict[str, Any]]) -> str:
             "who": call["agent"].partition(":")[2],
             "call": call["tool"].removeprefix("mcp__"),
             "outcome": call["outcome"],
-            "took": "" if call["ms"] is None else f"{call['ms']:.1f} ms",
+            "took": "" if call["ms"] is None else format_milliseconds(call["ms"]),
             "summary": _EPIC_PART.sub("", call["summary"] or ""),
         }
         for call in calls
@@ -283,7 +284,7 @@ def _format_call(call: dict[str, Any]) -> str:
     retries = format_count(call["retries"], "retry", "retries")
     lines = [f"{paint(call['tool'], 'bold')}  {paint_state(call['outcome'])}  {call['reference']}",
              f"by {call['agent']}" + (f" (called by {call['by']})" if call["by"] != call["agent"] else ""),
-             f"started {call['startedAt']} ({format_age(call['startedAt'])}), took {call['ms']} ms, {retries}", ""]  # fmt: skip
+             f"started {call['startedAt']} ({format_age(call['startedAt'])}), took {format_milliseconds(call['ms'] or 0)}, {retries}", ""]  # fmt: skip
     for name in ("input", "answer"):
         lines += [f"{name}:", format_json(call[name], indent=2), ""]
     if call["stack"]:

@@ -6,6 +6,7 @@ import re
 import textwrap
 from typing import Any
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 # A longer name gets its own line.
@@ -86,7 +87,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 
 class HelpFormat:
-    """The help of a command or a group. Typer shows Python types where people look for names."""
+    """The help and the errors of a command or a group. Typer shows Python types where people look for names."""
 
     params: list[Any]
     options_metavar: str | None
@@ -99,6 +100,15 @@ class HelpFormat:
                 is_argument = param.param_type_name == "argument"
                 name = param.name if is_argument else _VALUES.get(option, option.rpartition("-")[2])
                 param.metavar = name.upper()
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)  # type: ignore[misc, no-any-return]
+        except typer.TyperException as error:
+            # An option without its value is rejected without a context, which the hint is made from.
+            if getattr(error, "ctx", None) is None:
+                error.ctx = ctx  # type: ignore[attr-defined]
+            raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the part of the usage line after the command's name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -14,7 +15,6 @@ import typer
 from shopfloor.cli.output import to_printable_lines
 from shopfloor.errors import (
     AgentNotFound,
-    ClientError,
     NotFound,
     RunNotActive,
     RunNotDriven,
@@ -31,11 +31,12 @@ MIN_SIMILARITY = 0.8
 _HINTS_BY_RULE = {
     "run_exists": "Continue it: shopfloor run --resume {run}; or choose another --name",
     "too_many_runs": "Choose a name with --name",
+    "data_folder_taken": "Use that server, stop it, or give this one a data folder of its own: --data FOLDER",
+    "data_folder_unusable": "Name another data folder: --data FOLDER",
     "run_driven": "Steer it: shopfloor say|pause|stop {run}",
     "request_answered": "See shopfloor runs",
     "other_engine": "Restore it to SQLite, then shopfloor export jsonl and shopfloor import jsonl",
     "target_exists": "Move it away first, or name another --data folder",
-    "file_not_found": "Name the file as the last argument, such as shopfloor import markdown PLAN.md",
     "crew_exists": "Continue it: shopfloor crew resume {crew}; or choose another --name",
     "too_many_crews": "Choose a name with --name",
     "crew_driven": "Watch it: shopfloor crew status {crew} --follow",
@@ -68,7 +69,7 @@ def find_hint(error: ShopfloorError) -> str | None:
     match error:
         case RunNotDriven(facts={"run": run}) | RunNotActive(facts={"run": run}):
             return f"Continue it: shopfloor run --resume {run}"
-        case ClientError(facts={"rule": rule}) if rule in _HINTS_BY_RULE:
+        case ShopfloorError(facts={"rule": rule}) if rule in _HINTS_BY_RULE:
             return _HINTS_BY_RULE[rule].format(**error.facts)
         case AgentNotFound():
             return _HINTS_BY_NOUN["agent"]
@@ -109,10 +110,12 @@ def describe_usage_error(error: typer.TyperException) -> str:
         return message
     context: Any = getattr(error, "ctx", None)
     hint = f"Did you mean {suggestion}" if suggestion else ""
-    if name := getattr(error, "option_name", ""):
-        message = f"No such option: {name}" if message.startswith("No such option") else message
+    if message.startswith("No such option") and (name := getattr(error, "option_name", "")):
+        message = f"No such option: {name}"
         near = _find_similar(name, [option for each in context.command.params for option in each.opts])
-        hint = f"Did you mean {near}?" if near and message.startswith("No such option") else ""
+        hint = f"Did you mean {near}?" if near else ""
+    # Typer puts each choice on a line of its own.
+    message = re.sub(r"\s+", " ", message).replace(". Choose from: ", "; expected one of ")
     if "should be a valid integer" in message and (param := getattr(error, "param", None)):
         message = f"{param.opts[0]} must be an integer"
     if not hint and context is not None:

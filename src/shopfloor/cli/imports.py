@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -11,6 +12,7 @@ import typer
 
 from shopfloor.cli.options import AsJson, call_desk, command, create_app, open_shopfloor, spare_data_folder
 from shopfloor.cli.output import format_count, print_result, shorten_line, to_printable
+from shopfloor.errors import InvalidInput
 from shopfloor.interchange import beads, markdown, speckit, taskmaster, vibe_kanban
 from shopfloor.interchange.plan import Plan, PlanItem
 from shopfloor.settings import Settings
@@ -88,7 +90,9 @@ def import_beads(
     as_json: AsJson = False,
 ) -> None:
     """Import Beads issues. Issues of the type epic become epics."""
-    _run_import(settings, "beads", file, beads.read_beads(file), dry_run, as_json)
+    with _name_file("beads", file, beads.DEFAULT_FILE):
+        plan = beads.read_beads(file)
+    _run_import(settings, "beads", file, plan, dry_run, as_json)
 
 
 @command(app, "taskmaster")
@@ -99,7 +103,9 @@ def import_taskmaster(
     as_json: AsJson = False,
 ) -> None:
     """Import Task Master tasks. Tags become epics, subtasks become tasks."""
-    _run_import(settings, "taskmaster", file, taskmaster.read_taskmaster(file), dry_run, as_json)
+    with _name_file("taskmaster", file, taskmaster.DEFAULT_FILE):
+        plan = taskmaster.read_taskmaster(file)
+    _run_import(settings, "taskmaster", file, plan, dry_run, as_json)
 
 
 @command(app, "vibe-kanban")
@@ -153,6 +159,17 @@ def import_jsonl(
             call_desk(shopfloor, "export_note_import", file=str(file.absolute()), rows=sum(rows.values()))
     count = format_count(sum(rows.values()), "row")
     print_result({"rows": rows}, as_json, f"Imported {count} from {file}. The index is built again in the background")
+
+
+@contextmanager
+def _name_file(command: str, file: Path, default: str) -> Iterator[None]:
+    """Add the next step to the error about a default file that does not exist."""
+    try:
+        yield
+    except InvalidInput as error:
+        if file == Path(default) and not file.exists():
+            error.hint = f"Name the file: shopfloor import {command} FILE"
+        raise
 
 
 def _run_import(settings: Settings, source: str, file: Path, plan: Plan, dry_run: bool, as_json: bool) -> None:

@@ -123,12 +123,12 @@ def check_database_exists(settings: Settings) -> None:
     """Reject a place without a database. There, a nightly backup would succeed with a new and empty one."""
     file = settings.database_file
     if file is not None and not file.exists():
-        raise BadSettings(f"There is no database at {file}; name the --project or the --data folder that has it")
+        raise BadSettings(f"There is no database at {file}", hint="Name the --project or the --data folder that has it")
     if file is None:
         from shopfloor.store import schema_version  # noqa: PLC0415 - loading it takes longer than showing help
 
         if schema_version(settings.database_url) == 0:
-            raise BadSettings("The database has no Shopfloor tables; name the --database that has them")
+            raise BadSettings("The database has no Shopfloor tables", hint="Name the --database that has them")
 
 
 @contextmanager

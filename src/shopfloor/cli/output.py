@@ -82,6 +82,13 @@ def _format_plain(name: str, value: Any) -> str:
     return str(value)
 
 
+def format_milliseconds(count: float) -> str:
+    """Format a duration: 0.8 ms, 350 ms, 9.3 s."""
+    if count >= 1000:
+        return f"{count / 1000:.1f} s"
+    return f"{count:.0f} ms" if count >= 10 else f"{count:.1f} ms"
+
+
 def format_table(
     rows: list[dict[str, Any]],
     empty: str,

@@ -71,8 +71,9 @@ def list_runs(
     text = format_table(shown, empty, optional=optional)
     if questions:
         table = format_table(questions, "", optional=("run",))
-        text += f"\n\n{table}\n\nRead all of a question: shopfloor inbox read request-QUESTION"
-        text += "\nAnswer: shopfloor runs answer QUESTION ANSWER"
+        number = questions[0]["question"]
+        text += f"\n\n{table}\n\nRead:   shopfloor inbox read request-{number}"
+        text += f"\nAnswer: shopfloor runs answer {number} TEXT"
     print_result({"runs": rows, "questions": questions}, as_json, text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import Annotated
 
@@ -27,7 +28,9 @@ def add_user(settings: Settings, name: Name, as_json: AsJson = False) -> None:
     with open_shopfloor(settings) as shopfloor:
         was_open = is_open(shopfloor)
         added = call_desk(shopfloor, "user_add", name=name)
-    print_result({"id": name, "token": added["token"]}, as_json, f"{name}\n{added['token']}")
+    print_result({"id": name, "token": added["token"]}, as_json, f"{name} added\n{added['token']}")
+    if not as_json:
+        print(f"To sign in to the pages: shopfloor link --user {shlex.quote(name)}", file=sys.stderr)
     if was_open and not as_json:
         print(FIRST_CREDENTIAL_NOTICE, file=sys.stderr)
 
@@ -49,9 +52,10 @@ def set_password(settings: Settings, name: Name, as_json: AsJson = False) -> Non
 
 @command(app, "list", read_only=True)
 def list_users(settings: Settings, as_json: AsJson = False) -> None:
-    """List the users."""
+    """List the users, with their desk roles."""
     with open_shopfloor(settings) as shopfloor:
-        rows = [{"id": user["id"]} for user in list_desk(shopfloor, "user_list", "users") if user["removedAt"] is None]
+        users = [user for user in list_desk(shopfloor, "user_list", "users") if user["removedAt"] is None]
+    rows = [{"id": user["id"], "role": user["role"]} for user in users]
     print_result(rows, as_json, format_table(rows, "There are no users yet: shopfloor user add NAME"))
 
 

@@ -97,7 +97,7 @@ def read_text(path: Path) -> str:
                 raise InvalidInput(f"{path} is larger than {MAX_FILE_BYTES // 1_000_000} MB", field="file")
         return io.StringIO(data.decode("utf-8-sig"), newline=None).read()
     except FileNotFoundError:
-        raise InvalidInput(f"{path} not found", field="file", rule="file_not_found") from None
+        raise InvalidInput(f"{path} not found", field="file") from None
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror or error}", field="file") from None
     except UnicodeDecodeError:

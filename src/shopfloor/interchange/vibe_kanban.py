@@ -17,7 +17,7 @@ _STATES: Mapping[str, ImportedState] = {"done": "COMPLETED", "inreview": "REVIEW
 def read_vibe_kanban(path: Path) -> Plan:
     """Read the tasks of all projects. A project becomes an epic."""
     if not path.is_file():
-        raise InvalidInput(f"{path} not found", field="file", rule="file_not_found")
+        raise InvalidInput(f"{path} not found", field="file")
     try:
         # Read-only: the other program may run at the same time.
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:

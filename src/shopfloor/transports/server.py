@@ -236,8 +236,7 @@ def lock_data_folder(settings: Settings, *, to_serve: bool = False) -> Iterator[
             if not to_serve:
                 raise AlreadyRunning(f"A server uses {settings.data}, {where}. Stop it first") from None
             raise AlreadyRunning(
-                f"Another server already uses {settings.data}, {where}. Use that one, stop it, or give this one its "
-                "own data folder with --data"
+                f"Another server already uses {settings.data}, {where}", rule="data_folder_taken"
             ) from None
 
         def record_url(url: str) -> None:
