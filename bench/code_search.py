@@ -297,7 +297,7 @@ def ablate(packages: Sequence[Package], effort: Effort) -> Iterator[Row]:
 
 
 RULES = (
-    "siblings", "file_words", "explanation", "file_name", "folder", "file_name_share", "name", "definition", "assignment", "same_name", "mentioned",
+    "siblings", "file_words", "similar_words", "similar_text", "explanation", "file_name", "folder", "file_name_share", "name", "definition", "assignment", "same_name", "mentioned",
     "low_priority", "reexport", "declarations", "test", "docs", "generated", "config",
 )  # fmt: skip
 """The rules of the ranking besides words and embeddings; the last four are roles of files."""

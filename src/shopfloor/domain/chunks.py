@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shopfloor.domain.tokenizer import split_words
 
 # Changes when files are chunked or tokenized differently; files indexed under another version are indexed again.
-CHUNKING_VERSION = 6
+CHUNKING_VERSION = 7
 
 OVERVIEW = "file"
 """The kind of the two chunks that represent a whole file. The first is found by all words of the file and embeds its

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -49,6 +49,8 @@ class IndexedChunk:
     words: tuple[str, str, str, str]
     # The names that it defines, folded: its own, and those of its constants, fields and settings.
     symbols: tuple[str, ...] = ()
+    # How often its words occur, packed: of overviews that have words, and of documents.
+    word_counts: bytes | None = None
 
 
 class Hit(NamedTuple):
@@ -175,8 +177,8 @@ class Freshness:
         return max(0, min(100, (self.files - self.changed) * 100 // self.files))
 
 
-def index_file(file: IndexedFile, chunks: Sequence[Chunk]) -> list[IndexedChunk]:
-    """Return the rows of a file's chunks."""
+def index_file(file: IndexedFile, chunks: Sequence[Chunk], pack_words: Callable[[str], bytes]) -> list[IndexedChunk]:
+    """Return the rows of a file's chunks. `pack_words` counts the words of a text."""
     return [
         IndexedChunk(
             type=file.role,
@@ -194,6 +196,7 @@ def index_file(file: IndexedFile, chunks: Sequence[Chunk]) -> list[IndexedChunk]
                     name.lower() for name in (chunk.name.rpartition(".")[2], *chunk.symbols) if name.isidentifier()
                 )
             ),
+            word_counts=pack_words(f"{file.path}\n{chunk.searched}") if chunk.searched else None,
         )
         for chunk in chunks
     ]
@@ -214,8 +217,8 @@ def _list_words(file: IndexedFile, chunk: Chunk) -> tuple[str, str, str, str]:
     )
 
 
-def index_document(document: SearchDocument) -> IndexedChunk:
-    """Return the row of a document."""
+def index_document(document: SearchDocument, pack_words: Callable[[str], bytes]) -> IndexedChunk:
+    """Return the row of a document. `pack_words` counts the words of a text."""
     return IndexedChunk(
         type=document.type,
         kind="",
@@ -227,4 +230,5 @@ def index_document(document: SearchDocument) -> IndexedChunk:
         changed_at=document.changed_at,
         digest=digest_text(document.embedding_text),
         words=(expand_identifiers(document.title), document.module or "", "", expand_identifiers(document.text)),
+        word_counts=pack_words(f"{document.title}\n{document.text}"),
     )

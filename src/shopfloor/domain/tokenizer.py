@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import lru_cache
 
 # The rest of a camelCase word from its first boundary on. It starts with a capital, which `re` finds quickly.
@@ -66,6 +67,15 @@ def list_distinct_words(text: str) -> str:
     # Each word is split once, however often it occurs.
     words = set(_WORD.findall(text))
     return " ".join({word.lower() for word in words}.union(*map(split_identifier, words)))
+
+
+def count_words(text: str) -> dict[str, int]:
+    """Count the words of a text, identifiers split."""
+    counts: dict[str, int] = {}
+    for word, count in Counter(_WORD.findall(text)).items():
+        for part in split_identifier(word):
+            counts[part] = counts.get(part, 0) + count
+    return counts
 
 
 def extract_terms(query: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -328,6 +328,25 @@ class Chunks:
         )
         return [Hit(*row) for row in rows]
 
+    def word_counts(self, found: Mapping[str, Collection[str]]) -> dict[tuple[str, str], bytes]:
+        """Return the packed word counts of files and documents that were found, by source and ref."""
+        sources = {f"source{number}": source for number, source in enumerate(found)}
+        refs = {f"ref{number}": ref for number, ref in enumerate({ref for own in found.values() for ref in own})}
+        # They are at the first chunk: the overview of a file, or the document.
+        rows = self._connection.fetch_all(
+            f"""
+            SELECT source, ref, word_counts FROM chunk
+            WHERE workspace = :workspace AND root IN (:root, '') AND source IN ({_list_names(sources)})
+              AND ref IN ({_list_names(refs)}) AND ordinal = 0 AND word_counts IS NOT NULL
+            """,
+            workspace=self._workspace,
+            root=self._root,
+            **sources,
+            **refs,
+        )
+        # Two sources may have the same refs.
+        return {(source, ref): bytes(counts) for source, ref, counts in rows if ref in found[source]}
+
     def digests(self, scope: Scope) -> set[bytes]:
         """Return the digests of all texts within the scope."""
         where, params = self._where(scope)
@@ -363,6 +382,10 @@ class Chunks:
             where += " AND " if scope.tests else " AND NOT "
             where += "(c.source = 'code' AND c.type = 'test')"
         return where, params
+
+
+def _list_names(parameters: Iterable[str]) -> str:
+    return ", ".join(f":{name}" for name in parameters)
 
 
 def _put_first(first: Sequence[tuple[Hit, float]], others: Sequence[tuple[Hit, float]]) -> list[tuple[Hit, float]]:

@@ -215,10 +215,10 @@ class Index:
             """
             INSERT INTO chunk (
                 workspace, root, source, ref, ordinal, type, kind, module, name, start_line, end_line, owner, changed_at,
-                digest
+                digest, word_counts
             ) VALUES (
                 :workspace, :root, :source, :ref, :ordinal, :type, :kind, :module, :name, :start_line, :end_line, :owner,
-                :changed_at, :digest
+                :changed_at, :digest, :word_counts
             )
             ON CONFLICT (workspace, root, source, ref, ordinal) DO NOTHING
             RETURNING id
@@ -237,6 +237,7 @@ class Index:
             owner=chunk.owner,
             changed_at=chunk.changed_at,
             digest=chunk.digest,
+            word_counts=chunk.word_counts,
         )
         return None if row is None else int(row[0])
 

@@ -16,6 +16,7 @@ from shopfloor.gateways.project_tree import FileStat, ProjectTree, settled_stamp
 from shopfloor.repositories.uow import Database, UnitOfWork
 from shopfloor.search.documents import INDEX_OWNER
 from shopfloor.search.overview import chunk_project_file
+from shopfloor.search.word_similarity import pack_word_counts
 
 ROWS_PER_TRANSACTION = 500
 """Files and chunks that one transaction writes; it takes some 15 ms."""
@@ -207,7 +208,7 @@ class FileIndex:
             role=detect_role(path),
             modified=stat.modified,
         )
-        return file, [] if b"\0" in data else index_file(file, chunk_project_file(path, data))
+        return file, [] if b"\0" in data else index_file(file, chunk_project_file(path, data), pack_word_counts)
 
     def _write_batch(self, batch: Batch) -> None:
         """Write files and their chunks. A file that was only touched keeps its chunks, and gets its new stamp."""

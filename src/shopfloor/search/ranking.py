@@ -26,6 +26,7 @@ from shopfloor.domain.tokenizer import (
     share_stem,
     split_words,
 )
+from shopfloor.search.word_similarity import Similarity
 
 RECENT_PERIOD = 30 * DAY
 """How long a change or an access counts as recent; it counts less from day to day."""
@@ -55,6 +56,10 @@ class Weights:
     """For the nearest embedding of a chunk or document. Counts by the share of the chunks that are embedded."""
     explanation: float = 0.8
     """What embeddings keep for a query that asks how something works. Such questions use more words of the code."""
+    similar_words: float = 1.0
+    """For words that are near the query's: for each of those the nearest one in the whole file."""
+    similar_text: float = 1.0
+    """For all words of the file together, by how near they are to the query."""
     file_name: float = 0.6
     """For the share of the query that the file's name says, rare words counting more."""
     folder: float = 0.3
@@ -142,6 +147,8 @@ class Candidates:
     by_symbol: Sequence[Hit]
     """Chunks that define the symbol that the query consists of, or symbols that it mentions."""
     signals: Signals
+    similarity: Mapping[tuple[str, str], Similarity] = field(default_factory=dict)
+    """How near the words of files and documents are to those of the query, by source and ref."""
 
 
 def rank(query: str, candidates: Candidates, weights: Weights = WEIGHTS) -> list[Ranked]:
@@ -194,6 +201,7 @@ class _Ranking:
         self._siblings = {key: value / most for key, value in siblings.items()}
         # A symbol is found by its name: the embedding of one word is near to anything.
         near = [] if symbol and self._defining else candidates.by_embedding
+        self._similarity = candidates.similarity
         nearest = max((cosine for _, cosine in near), default=0.0)
         share = weights.explanation if EXPLANATION.match(query) else 1.0
         self._near = {hit.id: share * max(0.0, 1.0 - (nearest - cosine) / COSINE_SPAN) for hit, cosine in near}
@@ -202,7 +210,7 @@ class _Ranking:
         """Return the chunks of a file with their scores."""
         weights, signals, terms = self._weights, self._signals, self._terms
         file = weights.siblings * self._siblings.get(("code", ref), 0.0)
-        file += weights.file_words * self._files.get(ref, 0.0)
+        file += weights.file_words * self._files.get(ref, 0.0) + self._score_similarity("code", ref)
         words = near = overview = 0.0
         scored = []
         for hit in hits:
@@ -237,9 +245,15 @@ class _Ranking:
             # A document is one chunk: what a file gets for its best chunk, all its chunks and itself is for one text here.
             score = (weights.words + weights.siblings + weights.file_words) * words
             near = self._near.get(hit.id, 0.0) * self._signals.overview_share
-            score += (weights.overview + weights.embedding) * near
+            score += (weights.overview + weights.embedding) * near + self._score_similarity(hit.source, hit.ref)
             outdated = hit.source == "discovery" and hit.ref in self._signals.outdated
             yield Ranked(hit, score * weights.documents.get(hit.source, 1.0) * (weights.outdated if outdated else 1.0))
+
+    def _score_similarity(self, source: str, ref: str) -> float:
+        near = self._similarity.get((source, ref))
+        if near is None:
+            return 0.0
+        return self._weights.similar_words * near.words + self._weights.similar_text * near.text
 
     def _score_definition(self, hit: Hit) -> float:
         weights = self._weights
