@@ -174,6 +174,7 @@ LATE_IMPORTS = {
     ("search/vectors.py", "unpack_vector"): "numpy: a server is ready before its first search",
     ("search/vectors.py", "unpack_vectors"): "numpy: a server is ready before its first search",
     ("search/word_similarity.py", "_measure_texts"): "numpy: a server is ready before its first search",
+    ("search/word_similarity.py", "_sum_words"): "numpy: a server is ready before its first search",
     ("search/word_similarity.py", "_measure_words"): "numpy: a server is ready before its first search",
     ("search/word_similarity.py", "_measure_rarity"): "numpy: a server is ready before its first search",
     ("search/word_similarity.py", "_normalize"): "numpy: a server is ready before its first search",

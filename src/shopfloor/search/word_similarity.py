@@ -79,13 +79,23 @@ def _measure_texts(asked: Sequence[int], packed: Sequence[bytes]) -> tuple[list[
 
     query = _normalize(vectors[asked].astype(np.float32))
     words = _measure_words(query, rows, at, starts, (1.0 + frequency) / 2.0)
-    weights = frequency * rarity[ids]
-    texts = _normalize(np.add.reduceat(rows[at] * weights[:, np.newaxis], starts, axis=0))
+    texts = _normalize(_sum_words(rows, at, starts, frequency * rarity[ids]))
     # What all texts have in common says nothing.
     texts = _normalize(texts - texts.mean(axis=0))
     cosines = (texts * _normalize(rarity[asked] @ query)).sum(axis=1)
     near = np.maximum(0.0, 1.0 - (cosines.max() - cosines) / COSINE_SPAN)
     return words.tolist(), near.tolist()
+
+
+def _sum_words(rows: Floats, at: Integers, starts: Integers, weights: Floats) -> Floats:
+    """Return the sum of the vectors of each text's words."""
+    import numpy as np  # noqa: PLC0415
+
+    summed = np.empty((starts.size, rows.shape[1]), dtype=np.float32)
+    # One text at a time stays in the cache of the core: `np.add.reduceat` over all takes four times as long.
+    for place, (start, end) in enumerate(zip(starts, [*starts[1:], at.size], strict=True)):
+        np.einsum("i,ij->j", weights[start:end], rows[at[start:end]], out=summed[place])
+    return summed
 
 
 def _measure_words(query: Floats, rows: Floats, at: Integers, starts: Integers, shares: Floats) -> Floats:
@@ -113,6 +123,7 @@ def _measure_rarity(count: Floats | Integers, texts: int) -> Floats:
 def _normalize(rows: Floats) -> Floats:
     import numpy as np  # noqa: PLC0415
 
-    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
-    normalized: Floats = rows / np.maximum(lengths, 1e-9)
+    # A quarter of the time of `np.linalg.norm`.
+    lengths = np.sqrt(np.einsum("...j,...j->...", rows, rows))
+    normalized: Floats = rows / np.maximum(lengths, 1e-9)[..., np.newaxis]
     return normalized
