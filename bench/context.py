@@ -29,11 +29,13 @@ from bench.retrieval import CACHE, Question, build_corpus, list_commits
 from shopfloor.domain.chunks import OVERVIEW
 from shopfloor.domain.index import Hit, Scope, WordMatches
 from shopfloor.domain.principals import OPERATOR
+from shopfloor.domain.tokenizer import extract_terms
 from shopfloor.gateways import embedding_model
 from shopfloor.gateways.embeddings import Local, Matrix
 from shopfloor.gateways.grep import find_program
 from shopfloor.search.candidates import find_by_words, find_nearest
 from shopfloor.search.ranking import Candidates, Signals, rank
+from shopfloor.search.word_similarity import measure_similarity
 from shopfloor.serving import Shopfloor
 from shopfloor.settings import Settings
 from tests.toolsets.context.support import use_embeddings
@@ -274,7 +276,10 @@ def _build_finders(shopfloor: Shopfloor) -> dict[str, Finder]:
 
     def find_ranked(question: Question, near: list[tuple[Hit, float]]) -> list[Hit]:
         by_words, by_file = match_words(question, embedded=bool(near))
-        candidates = Candidates(by_words, by_file, near, [], Signals(0))
+        paths = {hit.ref: None for hit, _ in (*by_words.hits, *by_file, *near) if hit.source == "code"}
+        word_counts = database.read(lambda uow: uow.chunks.word_counts(list(paths)), OPERATOR)
+        similarity = measure_similarity(extract_terms(question.text), word_counts)
+        candidates = Candidates(by_words, by_file, near, [], Signals(0), similarity)
         return [each.hit for each in rank(question.text, candidates) if each.hit.kind != OVERVIEW]
 
     ways: dict[str, Finder] = {

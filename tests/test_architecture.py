@@ -238,8 +238,6 @@ SAFE_IN_SQL: dict[str, dict[str, str]] = {
     },
     "repositories/chunks.py": {
         "', '.join((f':{name}' for name in named))": "the names of parameters, which the method makes itself",
-        "_list_names(refs)": "the names of parameters, which the method makes itself",
-        "_list_names(sources)": "the names of parameters, which the method makes itself",
         "_join(common)": "a full-text query, which is passed as a parameter",
         "_join(common[place + 1:])": "a full-text query, which is passed as a parameter",
         "_join(common[place:place + 1])": "a full-text query, which is passed as a parameter",

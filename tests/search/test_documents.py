@@ -24,9 +24,6 @@ from tests.toolsets.context.support import open_external
 VERSION_WITHOUT_MARKS = 7
 """The last schema in which the index looked for changes itself."""
 
-VERSION_WITHOUT_WORD_COUNTS = 30
-"""The last schema in which the index did not count words."""
-
 
 def take_marks(shopfloor: Shopfloor) -> dict[str, list[str]]:
     return shopfloor.engine.database.write(lambda uow: uow.index_marks.take(1000), OPERATOR)
@@ -134,50 +131,21 @@ def test_document_changed_during_indexing_is_indexed_again(both: Shopfloor, monk
 def test_upgrade_marks_exactly_the_unindexed_documents(tmp_path: Path, request: pytest.FixtureRequest, engine: str):
     postgres = engine == "postgres"
     database = request.getfixturevalue("postgres").create_database() if postgres else f"sqlite://{tmp_path}/floor.db"
-    store = open_store(database, migrations=_copy_migrations(tmp_path, engine, VERSION_WITHOUT_MARKS))
+    old = tmp_path / "migrations"
+    (old / engine).mkdir(parents=True)
+    for file in sorted((MIGRATIONS / engine).glob("*.sql"))[:VERSION_WITHOUT_MARKS]:
+        shutil.copy(file, old / engine)
+    store = open_store(database, migrations=old)
     store.write(_fill_old_store)
-    store.close()
-    store = open_store(database, migrations=_copy_migrations(tmp_path, engine, VERSION_WITHOUT_WORD_COUNTS))
-    marks, chunks = store.read(_read_marks), store.read(_read_chunks)
-    store.close()
-    assert marks == [("discovery", "2"), ("mail", "2"), ("task", "2"), ("task", "3")]
-    assert len(chunks) == 5
-
-
-@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-def test_upgrade_marks_documents_without_word_counts(tmp_path: Path, request: pytest.FixtureRequest, engine: str):
-    postgres = engine == "postgres"
-    database = request.getfixturevalue("postgres").create_database() if postgres else f"sqlite://{tmp_path}/floor.db"
-    store = open_store(database, migrations=_copy_migrations(tmp_path, engine, VERSION_WITHOUT_MARKS))
-    store.write(_fill_old_store)
-    store.close()
-    store = open_store(database, migrations=_copy_migrations(tmp_path, engine, VERSION_WITHOUT_WORD_COUNTS))
-    store.write(lambda connection: connection.execute("DELETE FROM index_mark"))
     store.close()
     store = open_store(database)
-    marks, chunks = store.read(_read_marks), store.read(_read_chunks)
+    marks = store.read(
+        lambda connection: connection.fetch_all("SELECT source, ref FROM index_mark ORDER BY source, ref")
+    )
+    chunks = store.read(lambda connection: connection.fetch_all("SELECT source, ref FROM chunk"))
     store.close()
-    assert marks == chunks
-    assert len(marks) == 5
-
-
-def _copy_migrations(folder: Path, engine: str, version: int) -> Path:
-    """Return a folder with the migrations up to a version."""
-    migrations = folder / f"migrations-{version}"
-    (migrations / engine).mkdir(parents=True)
-    for file in sorted((MIGRATIONS / engine).glob("*.sql"))[:version]:
-        shutil.copy(file, migrations / engine)
-    return migrations
-
-
-def _read_marks(connection: Connection) -> list[tuple[str, str]]:
-    rows = connection.fetch_all("SELECT source, ref FROM index_mark ORDER BY source, ref")
-    return [(source, ref) for source, ref in rows]
-
-
-def _read_chunks(connection: Connection) -> list[tuple[str, str]]:
-    rows = connection.fetch_all("SELECT source, ref FROM chunk ORDER BY source, ref")
-    return [(source, ref) for source, ref in rows]
+    assert [tuple(mark) for mark in marks] == [("discovery", "2"), ("mail", "2"), ("task", "2"), ("task", "3")]
+    assert len(chunks) == 5
 
 
 def _fill_old_store(connection: Connection) -> None:

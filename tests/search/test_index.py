@@ -25,7 +25,6 @@ from shopfloor.search import candidates, embedding_index
 from shopfloor.search import index as search_index
 from shopfloor.search.file_index import FileIndex
 from shopfloor.search.vectors import Vectors
-from shopfloor.search.word_similarity import pack_word_counts
 from shopfloor.serving import Shopfloor
 from tests.operator_access import read_as_operator, write_as_operator
 from tests.toolsets.context.support import CANARY, Letters, make_project, open_external, open_floor
@@ -174,9 +173,7 @@ def test_owned_chunks_are_found_only_by_their_owner(both: Shopfloor):
     mail = SearchDocument(
         "mail", "1", "mail-1", "mail", "Quarterly pelican", "private words", None, None, "agent:a", 1, 1
     )
-    write_as_operator(
-        both, lambda uow: uow.index.replace_chunks("", "mail", {"1": [index_document(mail, pack_word_counts)]})
-    )
+    write_as_operator(both, lambda uow: uow.index.replace_chunks("", "mail", {"1": [index_document(mail)]}))
 
     def count_visible(key: str) -> int:
         return both.engine.database.read(lambda uow: _count_pelicans(uow, key), _make_principal(key))
@@ -200,9 +197,7 @@ def test_chunks_of_other_owners_do_not_crowd_out_results(both: Shopfloor):
     def write_mails(uow: Any) -> None:
         theirs = [_make_mail(str(number), "pelican pelican pelican", "agent:b") for number in range(1, 60)]
         mine = _make_mail("60", "a pelican among other birds", "agent:a")
-        uow.index.replace_chunks(
-            "", "mail", {each.ref: [index_document(each, pack_word_counts)] for each in [*theirs, mine]}
-        )
+        uow.index.replace_chunks("", "mail", {each.ref: [index_document(each)] for each in [*theirs, mine]})
 
     write_as_operator(both, write_mails)
     found = both.engine.database.read(
@@ -228,9 +223,7 @@ def test_texts_with_two_common_words_are_found_without_scoring_every_text(
     mails = [_make_mail(str(number), text, "agent:a") for number, text in enumerate(texts, 1)]
     write_as_operator(
         shopfloor,
-        lambda uow: uow.index.replace_chunks(
-            "", "mail", {each.ref: [index_document(each, pack_word_counts)] for each in mails}
-        ),
+        lambda uow: uow.index.replace_chunks("", "mail", {each.ref: [index_document(each)] for each in mails}),
     )
 
     def find(*terms: str, reader: str = "agent:a") -> list[str]:
@@ -252,7 +245,7 @@ def test_counts_of_common_words_are_kept_until_many_texts_are_added(both: Shopfl
 
     def add(text: str, first: int, last: int) -> None:
         mails = [_make_mail(str(number), text, "agent:a") for number in range(first, last)]
-        batch = {each.ref: [index_document(each, pack_word_counts)] for each in mails}
+        batch = {each.ref: [index_document(each)] for each in mails}
         write_as_operator(both, lambda uow: uow.index.replace_chunks("", "mail", batch))
 
     def count(*terms: str) -> tuple[int, dict[str, int]]:

@@ -49,7 +49,7 @@ class IndexedChunk:
     words: tuple[str, str, str, str]
     # The names that it defines, folded: its own, and those of its constants, fields and settings.
     symbols: tuple[str, ...] = ()
-    # How often its words occur, packed: of overviews that have words, and of documents.
+    # How often the words of a file occur, packed: of the overview that has its words.
     word_counts: bytes | None = None
 
 
@@ -217,8 +217,8 @@ def _list_words(file: IndexedFile, chunk: Chunk) -> tuple[str, str, str, str]:
     )
 
 
-def index_document(document: SearchDocument, pack_words: Callable[[str], bytes]) -> IndexedChunk:
-    """Return the row of a document. `pack_words` counts the words of a text."""
+def index_document(document: SearchDocument) -> IndexedChunk:
+    """Return the row of a document."""
     return IndexedChunk(
         type=document.type,
         kind="",
@@ -230,5 +230,4 @@ def index_document(document: SearchDocument, pack_words: Callable[[str], bytes])
         changed_at=document.changed_at,
         digest=digest_text(document.embedding_text),
         words=(expand_identifiers(document.title), document.module or "", "", expand_identifiers(document.text)),
-        word_counts=pack_words(f"{document.title}\n{document.text}"),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -328,24 +328,23 @@ class Chunks:
         )
         return [Hit(*row) for row in rows]
 
-    def word_counts(self, found: Mapping[str, Collection[str]]) -> dict[tuple[str, str], bytes]:
-        """Return the packed word counts of files and documents that were found, by source and ref."""
-        sources = {f"source{number}": source for number, source in enumerate(found)}
-        refs = {f"ref{number}": ref for number, ref in enumerate({ref for own in found.values() for ref in own})}
-        # They are at the first chunk: the overview of a file, or the document.
+    def word_counts(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """Return the packed word counts of files that were found."""
+        if not paths:
+            return {}
+        named = {f"path{number}": path for number, path in enumerate(paths)}
+        # They are at the first chunk of a file: the overview that has its words.
         rows = self._connection.fetch_all(
             f"""
-            SELECT source, ref, word_counts FROM chunk
-            WHERE workspace = :workspace AND root IN (:root, '') AND source IN ({_list_names(sources)})
-              AND ref IN ({_list_names(refs)}) AND ordinal = 0 AND word_counts IS NOT NULL
+            SELECT ref, word_counts FROM chunk
+            WHERE workspace = :workspace AND root = :root AND source = 'code' AND ordinal = 0
+              AND word_counts IS NOT NULL AND ref IN ({", ".join(f":{name}" for name in named)})
             """,
             workspace=self._workspace,
             root=self._root,
-            **sources,
-            **refs,
+            **named,
         )
-        # Two sources may have the same refs.
-        return {(source, ref): bytes(counts) for source, ref, counts in rows if ref in found[source]}
+        return {path: bytes(counts) for path, counts in rows}
 
     def digests(self, scope: Scope) -> set[bytes]:
         """Return the digests of all texts within the scope."""
@@ -382,10 +381,6 @@ class Chunks:
             where += " AND " if scope.tests else " AND NOT "
             where += "(c.source = 'code' AND c.type = 'test')"
         return where, params
-
-
-def _list_names(parameters: Iterable[str]) -> str:
-    return ", ".join(f":{name}" for name in parameters)
 
 
 def _put_first(first: Sequence[tuple[Hit, float]], others: Sequence[tuple[Hit, float]]) -> list[tuple[Hit, float]]:

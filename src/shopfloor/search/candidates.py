@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shopfloor.domain.chunks import OVERVIEW
@@ -16,7 +16,7 @@ from shopfloor.search.embedding_index import QueryEmbedding
 from shopfloor.search.outdated import Outdated, find_outdated
 from shopfloor.search.ranking import SYMBOL_SEPARATORS, Candidates, Signals
 from shopfloor.search.vectors import unpack_vectors
-from shopfloor.search.word_similarity import Similarity, measure_similarity
+from shopfloor.search.word_similarity import measure_similarity
 
 CHUNKS_BY_WORDS = 100
 """Chunks and documents that are found by words."""
@@ -70,7 +70,8 @@ def find_candidates(
         embedded_share=1.0 if embedding is None else embedding.count.share,
     )
     is_named = bool(symbol and by_symbol) or has_literal(literal, query, by_words)
-    similarity = {} if is_named else measure_word_similarity(uow, query, refs)
+    word_counts = {} if is_named else uow.chunks.word_counts(list(refs.get("code", ())))
+    similarity = measure_similarity(extract_terms(query), word_counts)
     candidates = Candidates(by_words, by_file, by_embedding, by_symbol, signals, similarity)
     return SearchCandidates(candidates, discoveries, outdated)
 
@@ -92,13 +93,6 @@ def find_by_words(
 def has_literal(literal: str, query: str, matches: WordMatches) -> bool:
     """Return whether the query is an identifier of several words, and occurs as it is."""
     return bool(matches.counts.get(literal)) and len(extract_terms(query)) > 1
-
-
-def measure_word_similarity(
-    uow: UnitOfWork, query: str, refs: Mapping[str, Collection[str]]
-) -> dict[tuple[str, str], Similarity]:
-    """Compare the words of files and documents, given by source and ref, with those of the query."""
-    return measure_similarity(extract_terms(query), uow.chunks.word_counts(refs) if refs else {})
 
 
 def find_nearest(uow: UnitOfWork, scope: Scope, query: QueryEmbedding) -> list[tuple[Hit, float]]:

@@ -14,7 +14,6 @@ from shopfloor.domain.principals import Kind, Principal
 from shopfloor.domain.runs import NOTE_PREFIX, format_task_id
 from shopfloor.domain.tasks import BoardKind, Comment, Task
 from shopfloor.repositories.uow import Database, UnitOfWork
-from shopfloor.search.word_similarity import pack_word_counts
 
 INDEX_OWNER = Principal(Kind.SERVER, "search")
 """The principal of the index's own transactions: reading for the index is not reading for a caller."""
@@ -58,9 +57,7 @@ def _index_marked(uow: UnitOfWork) -> int:
         taken += len(refs)
         documents = {document.ref: document for document in SOURCES[source].load(uow, list(dict.fromkeys(refs)))}
         uow.index.replace_chunks(
-            "",
-            source,
-            {ref: [index_document(documents[ref], pack_word_counts)] if ref in documents else () for ref in refs},
+            "", source, {ref: [index_document(documents[ref])] if ref in documents else () for ref in refs}
         )
     return taken
 

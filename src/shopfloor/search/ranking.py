@@ -59,7 +59,7 @@ class Weights:
     similar_words: float = 1.0
     """For words that are near the query's: for each of those the nearest one in the whole file."""
     similar_text: float = 1.0
-    """For all words of the file together, by how near they are to the query."""
+    """For all words of the file together, by how near they are to the query. Counts until overviews are embedded."""
     file_name: float = 0.6
     """For the share of the query that the file's name says, rare words counting more."""
     folder: float = 0.3
@@ -147,8 +147,8 @@ class Candidates:
     by_symbol: Sequence[Hit]
     """Chunks that define the symbol that the query consists of, or symbols that it mentions."""
     signals: Signals
-    similarity: Mapping[tuple[str, str], Similarity] = field(default_factory=dict)
-    """How near the words of files and documents are to those of the query, by source and ref."""
+    similarity: Mapping[str, Similarity] = field(default_factory=dict)
+    """How near the words of files are to those of the query, by path."""
 
 
 def rank(query: str, candidates: Candidates, weights: Weights = WEIGHTS) -> list[Ranked]:
@@ -202,6 +202,9 @@ class _Ranking:
         # A symbol is found by its name: the embedding of one word is near to anything.
         near = [] if symbol and self._defining else candidates.by_embedding
         self._similarity = candidates.similarity
+        # Embeddings of the overviews compare whole texts better. Until they are there, their words do.
+        missing = 1.0 - candidates.signals.overview_share if candidates.by_embedding else 1.0
+        self._similar_text = weights.similar_text * missing
         nearest = max((cosine for _, cosine in near), default=0.0)
         share = weights.explanation if EXPLANATION.match(query) else 1.0
         self._near = {hit.id: share * max(0.0, 1.0 - (nearest - cosine) / COSINE_SPAN) for hit, cosine in near}
@@ -210,7 +213,7 @@ class _Ranking:
         """Return the chunks of a file with their scores."""
         weights, signals, terms = self._weights, self._signals, self._terms
         file = weights.siblings * self._siblings.get(("code", ref), 0.0)
-        file += weights.file_words * self._files.get(ref, 0.0) + self._score_similarity("code", ref)
+        file += weights.file_words * self._files.get(ref, 0.0) + self._score_similarity(ref)
         words = near = overview = 0.0
         scored = []
         for hit in hits:
@@ -242,18 +245,21 @@ class _Ranking:
         weights = self._weights
         for hit in hits:
             words = self._words.get(hit.id, 0.0)
-            # A document is one chunk: what a file gets for its best chunk, all its chunks and itself is for one text here.
+            # A document is one chunk: what a file gets for its best chunk, all its chunks, itself and the meaning of its
+            # words is for one text here. Compared by the meaning of their words, long files would be before documents.
             score = (weights.words + weights.siblings + weights.file_words) * words
+            if self._similarity:
+                score += (weights.similar_words + self._similar_text) * words
             near = self._near.get(hit.id, 0.0) * self._signals.overview_share
-            score += (weights.overview + weights.embedding) * near + self._score_similarity(hit.source, hit.ref)
+            score += (weights.overview + weights.embedding) * near
             outdated = hit.source == "discovery" and hit.ref in self._signals.outdated
             yield Ranked(hit, score * weights.documents.get(hit.source, 1.0) * (weights.outdated if outdated else 1.0))
 
-    def _score_similarity(self, source: str, ref: str) -> float:
-        near = self._similarity.get((source, ref))
+    def _score_similarity(self, path: str) -> float:
+        near = self._similarity.get(path)
         if near is None:
             return 0.0
-        return self._weights.similar_words * near.words + self._weights.similar_text * near.text
+        return self._weights.similar_words * near.words + self._similar_text * near.text
 
     def _score_definition(self, hit: Hit) -> float:
         weights = self._weights

@@ -1,6 +1,6 @@
 """Word similarity: what the words of a text say of a query, by their meaning.
 
-The index stores how often each text has each word that has a vector. A search compares its candidates with the query:
+The index stores how often each file has each word that has a vector. A search compares its candidates with the query:
 there are at most some hundred, so nothing but counts has to be stored, and a word that is in most of the candidates
 counts little.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from shopfloor.domain.tokenizer import count_words
 from shopfloor.gateways.word_vectors import load_vectors, load_vocabulary
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Floats: TypeAlias = "NDArray[np.float32]"
 Integers: TypeAlias = "NDArray[np.int64]"
-Key = TypeVar("Key")
 
 MAX_COUNT = 255
 
@@ -48,15 +47,15 @@ def pack_word_counts(text: str) -> bytes:
     return struct.pack(f"<{size}H{size}B", *counts, *(min(count, MAX_COUNT) for count in counts.values()))
 
 
-def measure_similarity(terms: Sequence[str], packed: Mapping[Key, bytes]) -> dict[Key, Similarity]:
-    """Compare texts, given by their packed word counts, with the terms of a query."""
+def measure_similarity(terms: Sequence[str], packed: Mapping[str, bytes]) -> dict[str, Similarity]:
+    """Compare texts, given by their packed word counts by path, with the terms of a query."""
     vocabulary = load_vocabulary()
     asked = [vocabulary[term] for term in terms if term in vocabulary]
-    texts = {key: value for key, value in packed.items() if value}
+    texts = {path: value for path, value in packed.items() if value}
     if not asked or not texts:
         return {}
     words, near = _measure_texts(asked, list(texts.values()))
-    return {key: Similarity(*each) for key, each in zip(texts, zip(words, near, strict=True), strict=True)}
+    return {path: Similarity(*each) for path, each in zip(texts, zip(words, near, strict=True), strict=True)}
 
 
 def _measure_texts(asked: Sequence[int], packed: Sequence[bytes]) -> tuple[list[float], list[float]]:
