@@ -133,7 +133,8 @@ def reduce_vectors(vectors: NDArray[np.int8]) -> NDArray[np.int8]:
     # An axis has no direction of its own.
     kept = kept * np.sign(kept[np.abs(kept).argmax(axis=0), np.arange(DIMENSIONS)])
     reduced: Floats = whole @ kept
-    return np.rint(reduced / np.abs(reduced).max(axis=1, keepdims=True) * 127).astype(np.int8)
+    rounded: NDArray[np.int8] = np.rint(reduced / np.abs(reduced).max(axis=1, keepdims=True) * 127).astype(np.int8)
+    return rounded
 
 
 if __name__ == "__main__":

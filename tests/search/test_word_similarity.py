@@ -46,7 +46,7 @@ def test_words_of_similar_meaning_are_near():
 def test_text_with_words_of_similar_meaning_is_nearer():
     packed = {
         "mutex": pack_word_counts("acquire the mutex before writing"),
-        "pancake": pack_word_counts("stir the pancake batter"),
+        "pancake": pack_word_counts("bake the pancake batter"),
     }
     found = measure_similarity(["lock"], packed)
     assert found["mutex"] == (1.0, 1.0)
@@ -67,7 +67,7 @@ def test_repeated_word_is_counted_up_to_a_limit():
 
 def test_file_with_words_of_similar_meaning_is_first(both: Shopfloor, project: Path):
     # By the word `file` alone, both are as good.
-    (project / "src" / "alpha.py").write_text("def pancake(file):\n    return stir(file, batter)\n")
+    (project / "src" / "alpha.py").write_text("def pancake(file):\n    return bake(file, batter)\n")
     (project / "src" / "omega.py").write_text("def acquire(file):\n    return mutex(file, latch)\n")
     assert find_paths(both, "lock a file")[0] == "src/omega.py"
 

@@ -66,7 +66,7 @@ def _measure_texts(asked: Sequence[int], packed: Sequence[bytes]) -> tuple[list[
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     ids = np.concatenate([np.frombuffer(value, "<u2", len(value) // 3) for value in packed])
     counts = np.concatenate([np.frombuffer(value, np.uint8, offset=len(value) // 3 * 2) for value in packed])
-    frequency = np.log1p(counts.astype(np.float32))
+    frequency: Floats = np.log1p(counts.astype(np.float32))
 
     vectors = load_vectors()
     texts_with = np.bincount(ids, minlength=len(vectors))
@@ -77,7 +77,7 @@ def _measure_texts(asked: Sequence[int], packed: Sequence[bytes]) -> tuple[list[
     rarity = _measure_rarity(texts_with, len(packed)).astype(np.float32)
 
     query = _normalize(vectors[asked].astype(np.float32))
-    words = _measure_words(query, rows, at, starts, (1.0 + frequency) / 2.0)
+    words = _measure_words(query, rows, at, starts, ((1.0 + frequency) / 2.0).astype(np.float32))
     texts = _normalize(_sum_words(rows, at, starts, frequency * rarity[ids]))
     # What all texts have in common says nothing.
     texts = _normalize(texts - texts.mean(axis=0))
