@@ -1,4 +1,4 @@
-"""Candidates: what the ranking of one search looks at."""
+"""Candidates: what one search hands to the ranking."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from shopfloor.search.vectors import unpack_vectors
 from shopfloor.search.word_similarity import measure_similarity
 
 CHUNKS_BY_WORDS = 100
-"""Chunks and documents that are found by words."""
+"""Maximum number of chunks and documents found by words."""
 
 FILES_BY_WORDS = 100
-"""Overviews of files that are found by words."""
+"""Maximum number of file overviews found by words."""
 
 NEAREST_EMBEDDINGS = 200
-"""Chunks and overviews, two for each file, that are found by their embedding."""
+"""Maximum number of chunks and overviews (two for each file) found by embedding."""
 
 DEFINITIONS_PER_SYMBOL = 50
 
 MAX_NEAREST = 12_800
-"""Nearest embeddings that are looked at when the caller may not find the nearer ones."""
+"""Maximum number of nearest embeddings to look at if the caller may not see the nearer ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,12 @@ class SearchCandidates:
 def find_candidates(
     uow: UnitOfWork, files: Files, query: str, scope: Scope, embedding: QueryEmbedding | None
 ) -> SearchCandidates:
-    """Collect everything that the ranking looks at, from one snapshot."""
+    """Collect everything that the ranking needs, from one snapshot."""
     symbol = find_symbol(query)
     names = [SYMBOL_SEPARATORS.split(symbol)[-1]] if symbol else find_symbols_in_text(query)
     by_symbol = [hit for name in names for hit in uow.chunks.by_symbol(name, scope, DEFINITIONS_PER_SYMBOL)]
-    # A parameter or an attribute has no definition. What has the identifier itself is better than what has its parts.
+    # A parameter or an attribute has no definition. Texts that contain the identifier itself rank before texts that
+    # contain its parts.
     literal = symbol.lower() if symbol and not by_symbol else ""
     by_words, by_file = find_by_words(uow, query, scope, embedded=embedding is not None, literal=literal)
     by_embedding = [] if embedding is None else find_nearest(uow, scope, embedding)
@@ -79,34 +80,35 @@ def find_candidates(
 def find_by_words(
     uow: UnitOfWork, query: str, scope: Scope, *, embedded: bool, literal: str = ""
 ) -> tuple[WordMatches, list[tuple[Hit, float]]]:
-    """Return the chunks and the overviews of files that have words of the query, each list best first.
+    """Return the chunks and the file overviews that contain words of the query, each list best first.
 
-    `literal` is an identifier that the query consists of. Where it occurs, chunks that have it are first.
+    If the query is an identifier, it is also given as `literal`, and chunks that contain it come first.
     """
     terms = extract_terms(query)
     matches = uow.chunks.by_words(terms, scope, CHUNKS_BY_WORDS, literal)
     if has_literal(literal, query, matches):
-        return matches, []  # that a whole file has the parts of the identifier says nothing
+        return matches, []  # a file that merely contains the parts of the identifier is no evidence
     return matches, uow.chunks.files_by_words(matches, scope, FILES_BY_WORDS, embedded=embedded)
 
 
 def has_literal(literal: str, query: str, matches: WordMatches) -> bool:
-    """Return whether the query is an identifier of several words, and occurs as it is."""
+    """Return whether the query is an identifier of several words that occurs literally."""
     return bool(matches.counts.get(literal)) and len(extract_terms(query)) > 1
 
 
 def find_nearest(uow: UnitOfWork, scope: Scope, query: QueryEmbedding) -> list[tuple[Hit, float]]:
-    """Return the chunks nearest to the query, with their cosines. Look further as long as the caller may not find what is nearer."""
+    """Return the chunks nearest to the query, with their cosines. Look further while the caller may not see nearer
+    ones."""
     among = uow.chunks.digests(scope) if scope.is_narrow else None
     count = NEAREST_EMBEDDINGS
     while True:
         nearest = query.vectors.nearest(query.vector, count, among)
-        # Above 100,000 vectors only signs are compared in memory, which orders roughly. The whole embeddings of the
-        # nearest ones bring them into their exact order.
+        # Above 100,000 vectors, only signs are compared in memory, which gives a rough order. The full embeddings of
+        # the nearest ones give the exact order.
         if query.vectors.uses_signs:
             exact = _load_cosines(uow, [digest for digest, _ in nearest], query)
-            # Some more than are needed, for those that are not found any more: to load all of them takes as long as to
-            # compare them.
+            # A few more than needed, because some no longer exist. Loading all of them would take as long as comparing
+            # them.
             nearest = sorted(exact.items(), key=lambda each: -each[1])[: count * 5 // 4]
         cosines = dict(nearest)
         hits = sorted(uow.chunks.by_digest(list(cosines), scope), key=lambda hit: (-cosines[hit.digest], hit.id))
@@ -120,8 +122,8 @@ def find_further_overviews(
 ) -> list[tuple[Hit, float]]:
     """Return the overviews of these files that are not among the nearest embeddings, with their cosines.
 
-    Otherwise a file that was found by its words would count as far from the query, only because the nearest are chunks,
-    tests or other texts of which there are many.
+    Otherwise a file that was found by words would count as far from the query just because chunks and tests, of which
+    there are many, are nearer.
     """
     known = {hit.id for hit, _ in nearest}
     complete = {

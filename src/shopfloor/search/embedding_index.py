@@ -1,4 +1,4 @@
-"""Embeddings of chunks: computed in batches, stored, and compared with that of a query."""
+"""Embeddings of chunks: computed in batches, stored, and compared with the embedding of a query."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from shopfloor.search.overview import chunk_project_file
 from shopfloor.search.vectors import Vector, Vectors, count_dimensions, pack_vector
 
 EMBEDDED_PER_TRANSACTION = 64
-"""Chunks that are embedded before their embeddings are stored."""
+"""Number of chunks to embed before their embeddings are stored."""
 
 QUEUED_CHUNKS = 1000
-"""Chunks that are looked up at once: looking them up costs more than embedding a few."""
+"""Number of chunks to look up at once. A lookup costs more than embedding a few chunks."""
 
 COUNT_SECONDS = 2.0
 COMPLETE_COUNT_SECONDS = 30.0
-"""How long a count of the embedded chunks is used again: counting reads every chunk."""
+"""How long a count of the embedded chunks is cached, because counting reads every chunk."""
 MANY_CHUNKS = 50_000
-"""Number of chunks from which a count is used for COUNT_SECONDS more after a change. During an update, each search
-would count them again, for half a second at 200,000."""
+"""From this number of chunks on, a count stays in use for COUNT_SECONDS after a change. Otherwise each search during an
+update would count again, which takes half a second for 200,000 chunks."""
 
 LOADED_ROWS = 5000
-"""Embeddings that one read transaction loads."""
+"""Number of embeddings that one read transaction loads."""
 
 LATE_IDS = 1000
 """PostgreSQL may commit an id after a higher one, so this range before the last id is read again."""
@@ -42,7 +42,7 @@ QUERY_THREADS = 4
 
 @dataclass(frozen=True, slots=True)
 class QueryEmbedding:
-    """The embedding of a query, and the embeddings it is compared with."""
+    """The embedding of a query, and the embeddings to compare it with."""
 
     model: str
     vector: Vector
@@ -51,7 +51,7 @@ class QueryEmbedding:
 
 
 class EmbeddingIndex:
-    """The embeddings of one model: in the store, and in memory for the comparison with a query."""
+    """The embeddings of one model, in the store and in memory."""
 
     def __init__(self, database: Database, files: Files, model: Embeddings, *, embed_chunks: bool) -> None:
         self.model = model
@@ -66,20 +66,20 @@ class EmbeddingIndex:
         self._queue: list[Hit] = []
         """Chunks to embed next, under the lock."""
         self._count: tuple[float, EmbeddedCount] | None = None
-        """How many chunks there are and are embedded, and until when this is used, under the lock."""
+        """The cached count of chunks and embedded chunks, and when it expires, under the lock."""
 
     @property
     def is_off(self) -> bool:
         return self.model.name == Off.name
 
     def forget_counts(self) -> None:
-        """Count and queue the chunks again: some were added or removed."""
+        """Discard the count and the queue, after chunks were added or removed."""
         with self._lock:
             self._queue = []
             self._forget_count()
 
     def start_query(self, query: str) -> Future[Matrix] | None:
-        """Embed a query on another thread while the index is refreshed, if there is something to compare it with."""
+        """Embed a query on another thread while the index is refreshed, if there are embeddings to compare it with."""
         if not self.model.ready() or not len(self._vectors):
             return None
         return self._executor.submit(self.model.embed, [query])
@@ -88,17 +88,17 @@ class EmbeddingIndex:
         """Return the embedding of a query, or None when nothing is embedded yet."""
         self._load_vectors()
         if not len(self._vectors):
-            # An endpoint that has failed since the start makes no embeddings: to say that they are being made is untrue.
+            # An endpoint that has failed since the start makes no embeddings. Do not report that they are being made.
             if self._failure is not None:
                 raise EmbeddingFailed(**self._failure.facts)
             return None
-        # While the first embeddings are made, the query was not embedded ahead, and is now.
+        # The first embeddings may have been stored after `start_query`, which then did not embed the query.
         rows = self.model.embed([query]) if started is None else started.result()
         check_dimensions(rows.shape[1], self._vectors.dimensions)
         return QueryEmbedding(self.model.name, rows[0], self._vectors, self.count())
 
     def embed_next(self, limit: int = EMBEDDED_PER_TRANSACTION) -> int:
-        """Embed the latest chunks that have no embedding; return how many, 0 when none is left or the model is off."""
+        """Embed the latest chunks without an embedding. Return how many: 0 if none are left or the model is off."""
         if not self.model.ready():
             return 0
         name = self.model.name
@@ -113,8 +113,8 @@ class EmbeddingIndex:
             self._failure = error
             raise
         self._failure = None
-        # An endpoint may have been exchanged for another model under the same name. Its vectors beside those of the
-        # first made every search fail.
+        # An endpoint may serve another model under the same name. Storing its vectors beside those of the first model
+        # made every search fail.
         first = self._database.read(lambda uow: uow.embeddings.page_after(name, 0, 1), INDEX_OWNER)
         check_dimensions(rows.shape[1], count_dimensions(first[0][2]) if first else 0)
         embeddings = [(digest, pack_vector(row)) for digest, row in zip(texts, rows, strict=True)]
@@ -171,8 +171,7 @@ class EmbeddingIndex:
                 hits, self._queue = self._queue[:limit], self._queue[limit:]
             if not hits and filled:
                 return {}
-            # Hits without any text left are passed over, so that chunks that cannot be embedded do not keep the others
-            # from it.
+            # Skip chunks whose text no longer exists. Otherwise they would block the rest of the queue.
             if hits and (texts := self._load_texts(hits)):
                 return texts
             if not hits:
@@ -185,7 +184,7 @@ class EmbeddingIndex:
                     self._queue = queue
 
     def _load_texts(self, hits: Sequence[Hit]) -> dict[bytes, str]:
-        """Load the texts of chunks. A chunk whose text changed meanwhile is left out; its new one is queued later."""
+        """Load the texts of chunks. A chunk whose text has changed is left out; its new text is queued later."""
         wanted = {hit.digest for hit in hits}
         texts: dict[bytes, str] = {}
         for path in dict.fromkeys(hit.ref for hit in hits if hit.source == "code"):

@@ -13,16 +13,16 @@ _STARTS_WORD = r"(?:(?<![^\W\d_])|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]))"
 """Where a word begins, in an identifier too: `Lag` of `getLag`, but not the last letters of `flag`."""
 
 SHORT_FORM_SHARE = 0.5
-"""What a short form counts of its word: `int` may stand for interest, but seldom does."""
+"""How much a short form counts, compared with its word: `int` may stand for interest, but seldom does."""
 
 DEFINITION_SCORE = 0.95
-"""For the definition of the symbol asked for."""
+"""Score of the definition of the requested symbol."""
 
 WORDS_SCORE = 0.9
-"""For a text that has every word of the query."""
+"""Score of a text that contains every word of the query."""
 
 FAR_COSINE, NEAR_COSINE = 0.2, 0.7
-"""Cosines of a text that has nothing to do with a query, and of one that answers it."""
+"""The cosine of a text that is unrelated to a query, and of one that answers it."""
 
 
 class _Word:
@@ -36,19 +36,19 @@ class _Word:
         self._short = re.compile(rf"\b(?:{'|'.join(map(re.escape, short))})\b") if short else None
 
     def measure(self, text: str, lower: str) -> float:
-        """Return how much of the word is in a text, which is given in lower case, too."""
-        # The pattern takes a hundred times as long as the test before it.
+        """Return how much of the word is in a text, which is also given in lower case."""
+        # The pattern takes a hundred times as long as `in`.
         if self._stem in lower and self._start.search(text):
             return 1.0
         return SHORT_FORM_SHARE if self._short is not None and self._short.search(lower) else 0.0
 
 
 class Evidence:
-    """What speaks for the results of one search."""
+    """How well the results of one search match its query."""
 
     def __init__(self, query: str, candidates: Candidates) -> None:
         matches = candidates.by_words
-        # A word that is nowhere counts as the rarest: a query of such words is answered by nothing.
+        # A word that occurs nowhere counts as the rarest, so nothing answers a query of such words.
         self._words = [
             _Word(term, matches.counts.get(term, 0), math.log(2.0 + matches.chunks / (matches.counts.get(term, 0) + 1)))
             for term in extract_terms(query)
@@ -59,7 +59,8 @@ class Evidence:
         self._defining = frozenset(hit.id for hit in candidates.by_symbol)
 
     def measure(self, hit: Hit, content: str) -> float:
-        """Return a score from 0 to 1: the share of the query's words that the result has, and how near its meaning is."""
+        """Return a score from 0 to 1: the share of the query's words that the result has, and how near its meaning
+        is."""
         text = f"{hit.ref} {hit.name} {content}"
         lower = text.lower()
         said = sum(word.rarity * word.measure(text, lower) for word in self._words)
@@ -72,7 +73,7 @@ class Evidence:
         return min(1.0, max(0.0, (cosine - FAR_COSINE) / (NEAR_COSINE - FAR_COSINE)))
 
     def explain(self, hit: Hit) -> tuple[str, ...]:
-        """Return what speaks for a result."""
+        """Return why a result matches: definition, words, meaning."""
         found = {
             "definition": hit.id in self._defining,
             "words": hit.id in self._by_words,

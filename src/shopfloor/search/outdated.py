@@ -21,7 +21,7 @@ class Outdated:
 
 
 def find_outdated(uow: UnitOfWork, files: Files, discovery: Discovery) -> Outdated | None:
-    """Return why a discovery may no longer hold, or None when nothing speaks against it."""
+    """Return why a discovery may no longer hold, or None if it still holds."""
     changed = find_changed_files(uow, files, discovery)
     if discovery.superseded_by is None and not changed:
         return None

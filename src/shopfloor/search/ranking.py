@@ -1,7 +1,7 @@
-"""Ranking: one list out of what was found by words, by embedding and by name.
+"""Ranking: merge what was found by words, by embedding and by name into one list.
 
-A question is answered by a file first, and then by a chunk of it. Each file gets a score from all of its candidates, and
-its chunks follow each other by their own. The weights are tuned on the tuning half of the code search questions
+Files are ranked first, then the chunks within each file. A file gets a score from all of its candidates; its chunks are
+ordered by their own scores. The weights are tuned on the tuning half of the code search questions
 (`python -m bench.code_search --ablation`); docs/context.md has the gain of each rule.
 """
 
@@ -21,7 +21,6 @@ from shopfloor.domain.times import DAY
 from shopfloor.domain.tokenizer import (
     extract_terms,
     find_symbol,
-    find_symbols_in_text,
     is_phrase,
     share_stem,
     split_words,
@@ -29,10 +28,10 @@ from shopfloor.domain.tokenizer import (
 from shopfloor.search.word_similarity import Similarity
 
 RECENT_PERIOD = 30 * DAY
-"""How long a change or an access counts as recent; it counts less from day to day."""
+"""How long a change or an access counts as recent. It counts less each day."""
 
 FREQUENT_ACCESSES = 10
-"""Accesses from which on a file counts as read often."""
+"""Number of accesses that makes a file count as read often."""
 
 EXPLANATION = re.compile(r"\s*(?:how|explain|describe)\b", re.IGNORECASE)
 """The beginning of a query that asks how something works."""
@@ -42,48 +41,48 @@ SYMBOL_SEPARATORS = re.compile(r"\.|::|#|->")
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each rule counts. The best chunk by words has 1."""
+    """The weight of each rule, relative to the best chunk by words, which has 1."""
 
     words: float = 1.0
-    """For the file's best chunk by words, relative to the best of all."""
+    """The file's best chunk by words, relative to the best of all files."""
     siblings: float = 1.0
-    """For all chunks of the file among the best by words, each by its rank, relative to the best file."""
+    """All chunks of the file among the best by words, each by its rank, relative to the best file."""
     file_words: float = 1.0
-    """For the words of the whole file: its name, its path, the names in it and everything else. Relative to the best."""
+    """The words of the whole file (name, path, the names in it, the rest), relative to the best file."""
     overview: float = 2.5
-    """For each embedding of the file's two overviews, relative to the nearest of all."""
+    """Each embedding of the file's two overviews, relative to the nearest of all files."""
     embedding: float = 2.0
-    """For the nearest embedding of a chunk or document. Counts by the share of the chunks that are embedded."""
+    """The nearest embedding of a chunk or document, multiplied by the share of chunks that are embedded."""
     explanation: float = 0.8
-    """What embeddings keep for a query that asks how something works. Such questions use more words of the code."""
+    """The factor of embeddings for a query that asks how something works. Such questions use more words of the code."""
     similar_words: float = 1.0
-    """For words that are near the query's: for each of those the nearest one in the whole file."""
+    """For each word of the query, the word of the file that is nearest in meaning."""
     similar_text: float = 1.0
-    """For all words of the file together, by how near they are to the query. Counts until overviews are embedded."""
+    """How near all words of the file together are to the query. Fades out as overviews are embedded."""
     file_name: float = 0.6
-    """For the share of the query that the file's name says, rare words counting more."""
+    """The share of the query that is in the file's name. Rare words count more."""
     folder: float = 0.3
-    """The same of the file's folder, for what its name does not say."""
+    """The share of the query that is in the folder's name but not in the file's."""
     file_name_share: float = 0.2
-    """For the share of the words of the file's name that the query says."""
+    """The share of the words in the file's name that are in the query."""
     name: float = 0.6
-    """For a chunk whose name the query says: its share of the query times the share of the name."""
+    """A chunk whose name is in the query: the share of the query times the share of the name."""
     definition: float = 2.0
-    """For the function or class that has the symbol asked for as its name."""
+    """A function or class whose name is the requested symbol."""
     assignment: float = 1.8
-    """For the constant, field or setting that has it."""
+    """A constant, field or setting whose name is the requested symbol."""
     same_name: float = 0.5
-    """For a file that is named as the symbol is."""
+    """A file with the same name as the requested symbol."""
     mentioned: float = 0.5
-    """For the definition of an identifier inside a sentence."""
+    """The definition of an identifier inside a sentence."""
     repeat: float = 0.5
-    """What each further chunk of a file keeps of the score."""
+    """The factor of each further chunk of a file."""
     low_priority: float = 0.6
-    """For examples, benchmarks, vendored and legacy code."""
+    """The factor of examples, benchmarks, vendored and legacy code."""
     reexport: float = 0.8
-    """For files such as __init__.py and index.ts, which mostly name what is elsewhere."""
+    """The factor of files such as __init__.py and index.ts, which mostly re-export names."""
     declarations: float = 0.8
-    """For .d.ts and .pyi, which declare what is elsewhere."""
+    """The factor of .d.ts and .pyi files, which declare what other files define."""
     roles: Mapping[str, float] = field(
         default_factory=lambda: {"test": 0.4, "generated": 0.5, "docs": 0.4, "config": 0.7}
     )
@@ -97,25 +96,26 @@ class Weights:
             "mail": 1.0,
         }
     )
-    """For documents, which have no name or path to match; a little more for those that are written to last."""
+    """The factors of documents, which have no name or path to match. Lasting ones, such as decisions, have a little
+    more."""
     outdated: float = 0.5
     access: float = 0.1
-    """At most, for files that are read often and recently: enough to overtake a neighbour."""
+    """The largest bonus of a file that is read often and recently: enough to overtake a neighbour."""
     recency: float = 0.02
 
 
 WEIGHTS = Weights()
 
 COSINE_SPAN = 0.4
-"""How much further than the nearest embedding is too far to count. Relative to the 200th nearest instead, the span was
-smaller the larger the project, and small differences counted more: fused NDCG@10 of questions 0.782, now 0.785."""
+"""How far below the best cosine an embedding still counts. A span up to the 200th nearest embedding shrank as projects
+grew, and small differences counted more: fused NDCG@10 of questions was 0.782, and is 0.785 with a fixed span."""
 
 FUSION_CONSTANT = 20
-"""The k of the reciprocal ranks that `siblings` adds up: the larger it is, the less the first ranks stand out."""
+"""The k in the reciprocal ranks that `siblings` adds up. With a larger k, the first ranks stand out less."""
 
 
 class Ranked(NamedTuple):
-    """A chunk and its score, from 0 without an upper bound."""
+    """A chunk and its score, which is 0 or more."""
 
     hit: Hit
     score: float
@@ -130,9 +130,10 @@ class Signals:
     """How often each file was read, and when last."""
     outdated: frozenset[str] = frozenset()
     overview_share: float = 1.0
-    """The share of files that have an embedding. The nearest of a few are not near, so embeddings count by it."""
+    """The share of files that have an embedding. The nearest of only a few is not near, so embeddings are multiplied
+    by it."""
     embedded_share: float = 1.0
-    """The same of chunks."""
+    """The share of chunks that have an embedding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +144,12 @@ class Candidates:
     by_file: Sequence[tuple[Hit, float]]
     """Overviews of files that have words of the query, each with its score, best first."""
     by_embedding: Sequence[tuple[Hit, float]]
-    """With the cosine of each, nearest first."""
+    """Chunks and documents with their cosines, nearest first."""
     by_symbol: Sequence[Hit]
-    """Chunks that define the symbol that the query consists of, or symbols that it mentions."""
+    """Chunks that define the symbol in the query, or symbols that it mentions."""
     signals: Signals
     similarity: Mapping[str, Similarity] = field(default_factory=dict)
-    """How near the words of files are to those of the query, by path."""
+    """How near the words of each file are to the query, by path."""
 
 
 def rank(query: str, candidates: Candidates, weights: Weights = WEIGHTS) -> list[Ranked]:
@@ -186,7 +187,6 @@ class _Ranking:
         self._terms = QueryTerms(extract_terms(query), candidates.by_words)
         symbol = find_symbol(query)
         self._asked = SYMBOL_SEPARATORS.sub(".", symbol) if symbol else ""
-        self._mentioned = frozenset(() if symbol else find_symbols_in_text(query))
         self._defining = frozenset(hit.id for hit in candidates.by_symbol)
         words = candidates.by_words.hits
         best = words[0][1] if words else 1.0
@@ -199,10 +199,10 @@ class _Ranking:
             siblings[key] = siblings.get(key, 0.0) + (FUSION_CONSTANT + 1) / (FUSION_CONSTANT + 1 + place)
         most = max(siblings.values(), default=1.0)
         self._siblings = {key: value / most for key, value in siblings.items()}
-        # A symbol is found by its name: the embedding of one word is near to anything.
+        # A symbol is found by its name. The embedding of a single word is near to almost anything.
         near = [] if symbol and self._defining else candidates.by_embedding
         self._similarity = candidates.similarity
-        # Embeddings of the overviews compare whole texts better. Until they are there, their words do.
+        # Embeddings of overviews compare whole texts better. Use word vectors until they exist.
         missing = 1.0 - candidates.signals.overview_share if candidates.by_embedding else 1.0
         self._similar_text = weights.similar_text * missing
         nearest = max((cosine for _, cosine in near), default=0.0)
@@ -234,7 +234,7 @@ class _Ranking:
         if self._asked and _fold(_stem_of(ref)) == _fold(self._asked.rpartition(".")[2]):
             file += weights.same_name
         file *= self._file_factor(hits[0])
-        # The overview is shown when nothing else was found. Ties are in their order in the file.
+        # The overview is shown if no chunk was found. Ties keep the order of the file.
         shown = [each for each in scored if each[1].kind != OVERVIEW] or scored[:1]
         if len(shown) > 1:
             shown.sort(key=lambda each: (-each[0], each[1].start_line))
@@ -245,8 +245,8 @@ class _Ranking:
         weights = self._weights
         for hit in hits:
             words = self._words.get(hit.id, 0.0)
-            # A document is one chunk: what a file gets for its best chunk, all its chunks, itself and the meaning of its
-            # words is for one text here. Compared by the meaning of their words, long files would be before documents.
+            # A document is a single chunk, so it gets the weights of a chunk and of a file at once. The meaning of its
+            # words is not compared: files, which are longer, would rank above documents.
             score = (weights.words + weights.siblings + weights.file_words) * words
             if self._similarity:
                 score += (weights.similar_words + self._similar_text) * words
@@ -267,7 +267,7 @@ class _Ranking:
             return weights.mentioned
         if hit.symbol.lower() != self._asked.rpartition(".")[2].lower():
             return weights.assignment
-        # `Response.json` is asked for: `Response.json` before `Request.json`. And `iter` before `Iter`.
+        # For the query `Response.json`, `Response.json` ranks before `Request.json`; for `iter`, `iter` before `Iter`.
         same_owner = hit.name == self._asked or hit.name.endswith(f".{self._asked}")
         return weights.definition * (1.0 if same_owner else 0.7)
 
@@ -289,7 +289,7 @@ _NO_TERMS = frozenset[str]()
 
 
 class QueryTerms:
-    """The terms of a query with how rare they are, and which of them a name or a path says."""
+    """The terms of a query and their rarity, and which of them occur in a name or a path."""
 
     def __init__(self, terms: Sequence[str], matches: WordMatches) -> None:
         self._rarity = {
@@ -302,7 +302,7 @@ class QueryTerms:
         self._known_folders: dict[tuple[str, ...], frozenset[str]] = {}
 
     def match_name(self, name: str) -> float:
-        """Return the share of the query that a name says, times the share of the name that the query says."""
+        """Return the share of the query that is in a name, times the share of the name that is in the query."""
         words = _split_name(name)
         said = [self._match(word) for word in words]
         if not any(said):
@@ -310,10 +310,8 @@ class QueryTerms:
         return self._weigh(frozenset().union(*said)) * sum(map(bool, said)) / len(words)
 
     def match_path(self, path: str) -> tuple[float, float, float]:
-        """Return the shares of the query that a file's name says, and that its folder says besides.
-
-        The third value is the share of the words of its name that the query says.
-        """
+        """Return the share of the query in a file's name, the further share in its folder, and the share of the name
+        that is in the query."""
         name, folder = _split_path(path)
         said = [terms for word in name if (terms := self._match(word))]
         in_name = frozenset[str]().union(*said) if said else _NO_TERMS
@@ -357,13 +355,13 @@ def _fold(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Why a chunk has its rank: its places in the two lists, counted from 1, and whether it defines the symbol."""
+    """Why a chunk has its rank: its place in each list, counted from 1, and whether it defines the symbol."""
 
     words: int | None
     embeddings: int | None
     defines: bool
     rules: float
-    """The factor of what the file is for, such as a test."""
+    """The factor of the file's role, such as test."""
 
 
 def explain_rank(query: str, hit: Hit, candidates: Candidates, weights: Weights = WEIGHTS) -> Reasons:

@@ -27,17 +27,17 @@ from shopfloor.search.ranking import WEIGHTS, Ranked
 MAX_CONTENT_CHARS = 1_500
 
 MIN_SCORE = 0.1
-"""Score below which a result is left out: hardly a word of the query is in it, and its meaning is not near."""
+"""Results with a lower score are left out: they contain hardly a word of the query, and their meaning is not near."""
 
 FOLDED_SOURCES = ("code", "decision")
-"""Sources of which the same text is one result. A mail, a task or a discovery is a thing of its own."""
+"""Sources whose results with the same text are folded into one. Each mail, task or discovery stays a result."""
 
 PARSED_FILES = 32
-"""Files that are kept parsed, by their content, once for their classes and once for their outline: each was a tenth to a
-quarter of the CPU of a search."""
+"""Number of parsed files to cache, by content, for classes and for outlines. Parsing took a tenth to a quarter of the
+CPU of a search for each."""
 
 MARK_CHARS = 5
-"""Characters of a mark. 30 bits: two of 500 results have the same mark once in 8,000 searches."""
+"""Length of a mark. With 30 bits, two of 500 results share a mark once in 8,000 searches."""
 
 MAX_PLACES = 5
 MAX_TITLE_CHARS = 100
@@ -66,7 +66,7 @@ class Result:
     symbol: str | None = None
     """The function, class or section that the content is in."""
     why: tuple[str, ...] = ()
-    """What speaks for it: its definition of the symbol, words, meaning."""
+    """Why it matched: definition, words, meaning."""
     also_at: tuple[str, ...] = ()
     """Other places with the same text."""
 
@@ -85,12 +85,12 @@ def load_results(
     limit: int,
     is_shown: Callable[[Result], bool] | None = None,
 ) -> list[tuple[Ranked, Result]]:
-    """Load the best results that still exist and that the caller may see: each text once, and none without evidence.
+    """Load the best results that still exist and that the caller may see, each text once. Leave out weak matches.
 
-    With `is_shown`, what the caller's session has been shown is left out.
+    With `is_shown`, also leave out what the caller's session has seen.
     """
     evidence = Evidence(query, found.candidates)
-    # Who may find what is part of every query. It is asked again here, as the rights may have changed since indexing.
+    # Visibility is part of every query. It is checked again here, because permissions may have changed since indexing.
     results: dict[str, tuple[Ranked, Result]] = {}
     texts: dict[tuple[str, bytes | str], str] = {}
     lowest = 1.0
@@ -124,7 +124,7 @@ def load_results(
 
 
 def _load_documents(caller: Caller, page: Sequence[Ranked], found: SearchCandidates) -> Documents:
-    """Load the documents of a page as the caller may see them; the discoveries among them are loaded already."""
+    """Load the documents of a page that the caller may see. Discoveries are already loaded."""
     documents: Documents = {}
     refs: dict[str, list[str]] = {}
     for hit, _ in page:
@@ -150,8 +150,8 @@ def _code_result(files: Files, hit: Hit, evidence: Evidence) -> Result | None:
     except ClientError:
         return None
     content = "\n".join(text.split("\n")[hit.start_line - 1 : hit.end_line])
-    # A file is parsed only if its outline may speak for it: what is in the outline is also in the file. A query that
-    # matches nothing well looks at every candidate, of which 60 were parsed in vain.
+    # The outline contains nothing that is not in the file, so a file that does not match is not parsed. A query that
+    # matches nothing well looks at every candidate, and used to parse 60 files for nothing.
     if hit.kind in ("class", OVERVIEW) and evidence.measure(hit, text) < MIN_SCORE:
         return None
     if hit.kind == "class":

@@ -11,7 +11,7 @@ from shopfloor.search.results import Result
 
 MAX_SESSIONS = 1000
 MAX_RESULTS_PER_SESSION = 2000
-"""Results that are remembered of a session, the latest: 100 kB."""
+"""How many of its latest results are remembered for each session: 100 kB."""
 
 
 class ShownResults:

@@ -1,8 +1,7 @@
-"""Word similarity: what the words of a text say of a query, by their meaning.
+"""Word similarity: how near the words of a file are to those of a query in meaning.
 
-The index stores how often each file has each word that has a vector. A search compares its candidates with the query:
-there are at most some hundred, so nothing but counts has to be stored, and a word that is in most of the candidates
-counts little.
+The index stores how often each word with a vector occurs in each file. A search compares only its candidates, at most a
+few hundred files, so the index needs no vectors, and a word that most candidates contain counts little.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ Integers: TypeAlias = "NDArray[np.int64]"
 MAX_COUNT = 255
 
 MIN_COSINE = 0.5
-"""The cosine of two words up to which they have nothing in common. With 0.4 to 0.7 the gain is the same."""
+"""Words with a lower cosine count as unrelated. Any value from 0.4 to 0.7 gives the same gain."""
 
 COSINE_SPAN = 0.4
-"""How much further than the nearest text is too far to count, as for embeddings."""
+"""How far below the best cosine a text still counts, as for embeddings."""
 
 
 class Similarity(NamedTuple):
-    """How near one text is to a query, from 0 to 1, compared with the nearest one."""
+    """How near one text is to a query, from 0 to 1, relative to the nearest text."""
 
     words: float
-    """The sum over the query's words: how near the nearest word of the text is."""
+    """The sum, over the words of the query, of how near the nearest word of the text is."""
     text: float
-    """How near all words of the text together are."""
+    """How near the words of the text together are."""
 
 
 def pack_word_counts(text: str) -> bytes:
-    """Return how often a text has each word that has a vector, in the form in which the index stores it."""
+    """Count the words of a text that have a vector, and return the counts in the form that the index stores."""
     vocabulary = load_vocabulary()
     counts = {vocabulary[word]: count for word, count in count_words(text).items() if word in vocabulary}
     size = len(counts)
@@ -59,7 +58,7 @@ def measure_similarity(terms: Sequence[str], packed: Mapping[str, bytes]) -> dic
 
 
 def _measure_texts(asked: Sequence[int], packed: Sequence[bytes]) -> tuple[list[float], list[float]]:
-    """Return how near the words of each text are to the query, and how near each text as a whole is."""
+    """Return how near the words of each text are to the query, and how near each text is as a whole."""
     import numpy as np  # noqa: PLC0415 - as in vectors.py
 
     sizes = np.array([len(value) // 3 for value in packed])
@@ -79,7 +78,7 @@ def _measure_texts(asked: Sequence[int], packed: Sequence[bytes]) -> tuple[list[
     query = _normalize(vectors[asked].astype(np.float32))
     words = _measure_words(query, rows, at, starts, ((1.0 + frequency) / 2.0).astype(np.float32))
     texts = _normalize(_sum_words(rows, at, starts, frequency * rarity[ids]))
-    # What all texts have in common says nothing.
+    # What all texts have in common does not distinguish them.
     texts = _normalize(texts - texts.mean(axis=0))
     cosines = (texts * _normalize(rarity[asked] @ query)).sum(axis=1)
     near = np.maximum(0.0, 1.0 - (cosines.max() - cosines) / COSINE_SPAN)
@@ -98,7 +97,7 @@ def _sum_words(rows: Floats, at: Integers, starts: Integers, weights: Floats) ->
 
 
 def _measure_words(query: Floats, rows: Floats, at: Integers, starts: Integers, shares: Floats) -> Floats:
-    """Return for each text, relative to the best, the sum over the query's words: its nearest word, and how rare that is."""
+    """Return, for each text and relative to the best one, the sum over the query's words of nearness times rarity."""
     import numpy as np  # noqa: PLC0415
 
     # Not `rows @ query.T`: BLAS would keep every core spinning; see vectors.py.
