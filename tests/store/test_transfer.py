@@ -120,8 +120,8 @@ def test_any_rows_survive_the_round_trip(tmp_path_factory, rows, data):
         (lambda data: b"".join(data.splitlines(keepends=True)[:20] + data.splitlines(keepends=True)[21:]), "rows"),
         (lambda data: data.replace(b'"agent3"', b'"agent4"', 1), "its digest does not match"),
         (lambda data: data.replace(b"]\n[", b",1]\n[", 1), "values instead of"),
-        (lambda data: b"[1,2]\n" + data, "is not an export"),
-        (lambda data: b"", "is not an export"),
+        (lambda data: b"[1,2]\n" + data, "is not a Shopfloor export"),
+        (lambda data: b"", "is not a Shopfloor export"),
     ],
 )
 def test_changed_or_cut_export_leaves_the_database_empty(sample, database, change, reason):

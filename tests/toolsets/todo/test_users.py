@@ -30,7 +30,7 @@ def run(tmp_path, monkeypatch):
 def test_user_is_added_and_removed(run, tmp_path):
     added = run("user", "add", "customer", "--json")
     assert added["token"].count(".") == 2
-    assert run("user", "list", "--json") == [{"id": "customer"}]
+    assert run("user", "list", "--json") == [{"id": "customer", "role": "none"}]
     assert run("user", "password", "customer", input="correct horse battery\n") == (
         "customer can sign in with the new password\n"
     )
