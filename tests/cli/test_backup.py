@@ -78,6 +78,7 @@ def test_an_empty_postgres_database_is_rejected_and_stays_empty(run, project, po
     assert schema_version(database) == 0
 
 
+@pytest.mark.usefixtures("project")
 @pytest.mark.parametrize(
     "arguments", [("restore", "missing.db"), ("verify", "missing.db"), ("import", "jsonl", "missing")]
 )
