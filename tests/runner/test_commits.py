@@ -18,20 +18,10 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def test_the_work_of_a_killed_iteration_is_committed_after_a_resume(project: Project):
-    git = create_repository(project.root)
-    run = project.start("hangs_after_its_first_file", "--commit")
-    wait_until(lambda: project.read_journal("hangs"))
-    run.process.kill()
-    run.process.communicate()
-    wait_until(lambda: not project.list_live_processes())
-    assert project.resume().finish()[0] == 0
-    assert git("status", "--porcelain") == ""
-    assert sorted(git("log", "--name-only", "--format=", "-3").split()) == ["one.txt", "three.txt", "two.txt"]
-
-
-@pytest.mark.parametrize("behaviour", ["hangs_before_its_last_summary", "hangs_after_completion"])
-def test_the_last_iteration_is_committed_if_its_driver_is_killed_after_the_last_task(project: Project, behaviour: str):
+@pytest.mark.parametrize(
+    "behaviour", ["hangs_after_its_first_file", "hangs_before_its_last_summary", "hangs_after_completion"]
+)
+def test_the_work_of_a_killed_iteration_is_committed_after_a_resume(project: Project, behaviour: str):
     git = create_repository(project.root)
     run = project.start(behaviour, "--commit")
     wait_until(lambda: project.read_journal("hangs"))
