@@ -152,12 +152,20 @@ def test_no_statement_reads_a_whole_table(database):
     check(database, ROWS, report)
 
 
+LARGE_BOARDS = {"Tasks.count": "One of these boards has 3,300 tasks, which are counted one by one."}
+
+WITHOUT_STATISTICS = {
+    "Runs.find_dirty_files": "Reads the 2,000 iterations of a run until there are statistics, as it finds them by their key.",
+    "Runs.clear_dirty_files": "The same.",
+}
+"""Statements of SQLite only. A server makes statistics within the hour, long before a run has as many iterations."""
+
+
 @pytest.mark.long
 def test_no_statement_reads_a_whole_table_of_many_rows(database):
-    # One of these boards has 3,300 tasks, which are counted one by one.
-    allowed = {*ALLOWED, "Tasks.count"}
-
     def report(when: str, wasteful: dict[str, str]) -> None:
-        assert set(wasteful) <= allowed, (when, wasteful)
+        allowed = {*ALLOWED, *LARGE_BOARDS, *(WITHOUT_STATISTICS if when == "without statistics" else ())}
+        unexpected = {name: text for name, text in wasteful.items() if name not in allowed}
+        assert not unexpected, f"{when}:\n" + "\n".join(f"{name}: {text}" for name, text in unexpected.items())
 
     check(database, MANY_ROWS, report)

@@ -401,12 +401,14 @@ class Mails(Repository):
 
     def list_undelivered_mail(self, owner: Participant, since: int | None, limit: int) -> list[Mail]:
         """Return the full mails that are undelivered, or were delivered since `since`, oldest first."""
+        # No mail is in both. UNION made SQLite read every receipt of the recipient, which are in the order that merging
+        # needs.
         rows = self._connection.fetch_all(
             f"""
             WITH wanted (mail) AS MATERIALIZED (SELECT mail FROM receipt WHERE workspace = :workspace
                 AND recipient = :owner AND undelivered = 1
-                UNION SELECT mail FROM receipt WHERE workspace = :workspace
-                AND recipient = :owner AND delivered_at >= :since)
+                UNION ALL SELECT mail FROM receipt WHERE workspace = :workspace
+                AND recipient = :owner AND undelivered = 0 AND delivered_at >= :since)
             SELECT {_WHOLE} FROM wanted
             JOIN mail ON mail.workspace = :workspace AND mail.id = wanted.mail
             ORDER BY wanted.mail LIMIT :limit

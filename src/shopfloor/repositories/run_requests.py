@@ -100,18 +100,18 @@ class RunRequests(Repository):
         )
         return [_request(row) for row in rows]
 
-    def has_answer(self, run: str, about: str, answer: str) -> bool:
-        """Return whether a question of the run about `about` got this answer."""
+    def is_always_allowed(self, run: str, about: str) -> bool:
+        """Return whether a question of the run about `about` was answered with `always`."""
+        # The answer is written out, because the index has only requests with it.
         row = self._connection.fetch_one(
             """
             SELECT 1 FROM run_request
-            WHERE workspace = :workspace AND run = :run AND about = :about AND answer = :answer
+            WHERE workspace = :workspace AND run = :run AND about = :about AND answer = 'always'
             LIMIT 1
             """,
             workspace=self._workspace,
             run=run,
             about=about,
-            answer=answer,
         )
         return row is not None
 

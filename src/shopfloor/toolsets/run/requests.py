@@ -30,7 +30,7 @@ def ask_permission(
     If a person has answered `always` to a question about the same subject, return that answer without asking.
     """
     lock_run(uow, fence)
-    if uow.run_requests.has_answer(uow.actor.name, subject, run_requests.ALWAYS):
+    if uow.run_requests.is_always_allowed(uow.actor.name, subject):
         return {"number": None, "answer": run_requests.ALWAYS}
     request = run_requests.ask_person(uow, uow.actor.name, "permission", question, tuple(options), subject)
     return {"number": request.number, "answer": None}
