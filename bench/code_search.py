@@ -297,7 +297,7 @@ def ablate(packages: Sequence[Package], effort: Effort) -> Iterator[Row]:
 
 
 RULES = (
-    "siblings", "file_words", "similar_words", "similar_text", "explanation", "file_name", "folder", "file_name_share", "name", "definition", "assignment", "same_name", "mentioned",
+    "siblings", "file_words", "similar_words", "similar_text", "lookup", "file_name", "folder", "file_name_share", "name", "definition", "assignment", "same_name", "mentioned",
     "low_priority", "reexport", "declarations", "test", "docs", "generated", "config",
 )  # fmt: skip
 """The rules of the ranking besides words and embeddings; the last four are roles of files."""
@@ -307,9 +307,9 @@ def disable_rule(weights: Weights, rule: str) -> Weights:
     """Return the weights without one rule."""
     if rule in weights.roles:
         return replace(weights, roles=dict(weights.roles) | {rule: 1.0})
-    neutral: dict[str, Any] = {
-        rule: 1.0 if rule in ("explanation", "low_priority", "reexport", "declarations") else 0.0
-    }
+    if rule == "lookup":
+        return replace(weights, lookup={})
+    neutral: dict[str, Any] = {rule: 1.0 if rule in ("low_priority", "reexport", "declarations") else 0.0}
     return replace(weights, **neutral)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shopfloor.domain.chunks import OVERVIEW
 from shopfloor.domain.index import Hit, WordMatches
 from shopfloor.search.ranking import Candidates, Signals, explain_rank, rank
+from shopfloor.search.word_similarity import Similarity
 
 
 def make_hit(id: int, path: str, kind: str = "function") -> Hit:
@@ -42,10 +43,17 @@ def rank_by_embedding(query: str, cosines: dict[str, float]) -> list[str]:
 def test_small_difference_of_embeddings_does_not_outweigh_words():
     """Compare on a fixed span: in a large project, the nearest differ by little."""
     near = {"far.py": 0.52, "b.py": 0.51, "a.py": 0.50}
-    assert rank_by_embedding("ledger of accounts", near)[:2] == ["a.py", "b.py"]
+    assert rank_by_embedding("ledger of accounts", near)[2] == "far.py"
 
 
 def test_question_how_something_works_goes_more_by_words():
-    near = {"far.py": 0.6, "b.py": 0.0}
+    near = {"far.py": 0.6, "a.py": 0.35}
     assert rank_by_embedding("ledger of accounts", near)[0] == "far.py"
     assert rank_by_embedding("how is the ledger kept", near)[0] == "a.py"
+
+
+def test_meaning_of_all_words_of_a_file_counts_beside_embeddings():
+    near = [(make_hit(10, "a.py", OVERVIEW), 0.5), (make_hit(11, "b.py", OVERVIEW), 0.5)]
+    words = {"a.py": Similarity(0.5, 0.2), "b.py": Similarity(0.5, 1.0)}
+    found = Candidates(WordMatches(CHUNKS, {"ledger": 2}, 10), (), near, (), Signals(0), words)
+    assert [ranked.hit.ref for ranked in rank("ledger of accounts", found)][0] == "b.py"

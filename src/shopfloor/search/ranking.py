@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -41,24 +41,26 @@ SYMBOL_SEPARATORS = re.compile(r"\.|::|#|->")
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weight of each rule, relative to the best chunk by words, which has 1."""
+    """The weight of each rule, relative to the best chunk by words, which has 1.
+
+    They are those for a name, and for a question how something works. Such questions use more words of the code than
+    one that says what the code does in other words: `lookup` has the factors for the latter.
+    """
 
     words: float = 1.0
     """The file's best chunk by words, relative to the best of all files."""
     siblings: float = 1.0
     """All chunks of the file among the best by words, each by its rank, relative to the best file."""
-    file_words: float = 1.0
+    file_words: float = 1.2
     """The words of the whole file (name, path, the names in it, the rest), relative to the best file."""
-    overview: float = 2.5
+    overview: float = 2.3
     """Each embedding of the file's two overviews, relative to the nearest of all files."""
-    embedding: float = 2.0
+    embedding: float = 1.8
     """The nearest embedding of a chunk or document, multiplied by the share of chunks that are embedded."""
-    explanation: float = 0.8
-    """The factor of embeddings for a query that asks how something works. Such questions use more words of the code."""
     similar_words: float = 1.0
     """For each word of the query, the word of the file that is nearest in meaning."""
     similar_text: float = 1.0
-    """How near all words of the file together are to the query. Fades out as overviews are embedded."""
+    """How near all words of the file together are to the query."""
     file_name: float = 0.6
     """The share of the query that is in the file's name. Rare words count more."""
     folder: float = 0.3
@@ -83,6 +85,17 @@ class Weights:
     """The factor of files such as __init__.py and index.ts, which mostly re-export names."""
     declarations: float = 0.8
     """The factor of .d.ts and .pyi files, which declare what other files define."""
+    lookup: Mapping[str, float] = field(
+        default_factory=lambda: {
+            "siblings": 0.6,
+            "file_words": 1.25,
+            "overview": 1.75,
+            "embedding": 1.75,
+            "similar_words": 1.3,
+            "similar_text": 1.3,
+        }
+    )
+    """The factors of rules for a query that is no name and does not ask how something works."""
     roles: Mapping[str, float] = field(
         default_factory=lambda: {"test": 0.4, "generated": 0.5, "docs": 0.4, "config": 0.7}
     )
@@ -102,6 +115,9 @@ class Weights:
     access: float = 0.1
     """The largest bonus of a file that is read often and recently: enough to overtake a neighbour."""
     recency: float = 0.02
+
+    def for_lookup(self) -> Weights:
+        return replace(self, **{rule: getattr(self, rule) * factor for rule, factor in self.lookup.items()})
 
 
 WEIGHTS = Weights()
@@ -182,10 +198,10 @@ class _Ranking:
     """The rules for one query."""
 
     def __init__(self, query: str, candidates: Candidates, weights: Weights) -> None:
-        self._weights = weights
+        symbol = find_symbol(query)
+        self._weights = weights if symbol or EXPLANATION.match(query) else weights.for_lookup()
         self._signals = candidates.signals
         self._terms = QueryTerms(extract_terms(query), candidates.by_words)
-        symbol = find_symbol(query)
         self._asked = SYMBOL_SEPARATORS.sub(".", symbol) if symbol else ""
         self._defining = frozenset(hit.id for hit in candidates.by_symbol)
         words = candidates.by_words.hits
@@ -202,12 +218,8 @@ class _Ranking:
         # A symbol is found by its name. The embedding of a single word is near to almost anything.
         near = [] if symbol and self._defining else candidates.by_embedding
         self._similarity = candidates.similarity
-        # Embeddings of overviews compare whole texts better. Use word vectors until they exist.
-        missing = 1.0 - candidates.signals.overview_share if candidates.by_embedding else 1.0
-        self._similar_text = weights.similar_text * missing
         nearest = max((cosine for _, cosine in near), default=0.0)
-        share = weights.explanation if EXPLANATION.match(query) else 1.0
-        self._near = {hit.id: share * max(0.0, 1.0 - (nearest - cosine) / COSINE_SPAN) for hit, cosine in near}
+        self._near = {hit.id: max(0.0, 1.0 - (nearest - cosine) / COSINE_SPAN) for hit, cosine in near}
 
     def rank_file(self, ref: str, hits: Sequence[Hit]) -> list[Ranked]:
         """Return the chunks of a file with their scores."""
@@ -249,7 +261,7 @@ class _Ranking:
             # words is not compared: files, which are longer, would rank above documents.
             score = (weights.words + weights.siblings + weights.file_words) * words
             if self._similarity:
-                score += (weights.similar_words + self._similar_text) * words
+                score += (weights.similar_words + weights.similar_text) * words
             near = self._near.get(hit.id, 0.0) * self._signals.overview_share
             score += (weights.overview + weights.embedding) * near
             outdated = hit.source == "discovery" and hit.ref in self._signals.outdated
@@ -259,7 +271,7 @@ class _Ranking:
         near = self._similarity.get(path)
         if near is None:
             return 0.0
-        return self._weights.similar_words * near.words + self._similar_text * near.text
+        return self._weights.similar_words * near.words + self._weights.similar_text * near.text
 
     def _score_definition(self, hit: Hit) -> float:
         weights = self._weights
