@@ -249,6 +249,7 @@ SAFE_IN_SQL: dict[str, dict[str, str]] = {
         "where": "comparisons of columns with parameters, built from constants",
     },
     "repositories/embeddings.py": {
+        "by_id": "a constant of the engine, or nothing",
         "', '.join((f':{name}' for name in named))": "the names of parameters, which the method makes itself",
     },
     "store/postgres.py": {

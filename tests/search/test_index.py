@@ -17,12 +17,14 @@ import apsw
 import pytest
 
 from shopfloor.domain.chunks import OVERVIEW
-from shopfloor.domain.index import Scope, SearchDocument, index_document
+from shopfloor.domain.index import EmbeddedCount, Scope, SearchDocument, index_document
 from shopfloor.domain.principals import Kind, Principal
 from shopfloor.errors import EmbeddingFailed, Unavailable
 from shopfloor.repositories import chunks
+from shopfloor.repositories.embeddings import StoredEmbeddings
 from shopfloor.search import candidates, embedding_index
 from shopfloor.search import index as search_index
+from shopfloor.search.embedding_index import EmbeddingIndex
 from shopfloor.search.file_index import FileIndex
 from shopfloor.search.vectors import Vectors
 from shopfloor.serving import Shopfloor
@@ -210,6 +212,7 @@ def test_texts_with_two_common_words_are_found_without_scoring_every_text(
     shopfloor: Shopfloor, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(chunks, "MAX_SCORED_ROWS", 20)
+    monkeypatch.setattr(chunks, "MAX_RARE_ROWS", 20)
     texts = [
         *(f"text number {number}" for number in range(200)),
         *(f"heron number {number}" for number in range(30)),
@@ -451,3 +454,52 @@ def test_embedding_count_is_refreshed_after_a_change(project: Path):
         after = shopfloor.engine.search.embeddings.count()
         assert after.chunks == before.chunks + 1
         assert after.embedded in (before.embedded, before.embedded + 1)
+
+
+def test_after_a_complete_count_of_many_chunks_only_newer_ones_are_counted(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(embedding_index, "MANY_CHUNKS", 1)
+    monkeypatch.setattr(embedding_index, "MAX_NEW_SHARE", 0.5)
+    monkeypatch.setattr(embedding_index, "COUNT_SECONDS", 0.0)
+    counted: list[int] = []
+    count_stored = StoredEmbeddings.count
+
+    def count(self: StoredEmbeddings, model: str, *, chunks: bool, after_id: int = 0) -> Any:
+        counted.append(after_id)
+        return count_stored(self, model, chunks=chunks, after_id=after_id)
+
+    # Files that were just written are indexed again by the next update.
+    for path in project.rglob("*"):
+        os.utime(path, (time.time() - 3600,) * 2)
+    with open_floor(project) as shopfloor:
+        index, files = shopfloor.engine.search, open_external(shopfloor).gateways.files
+        index.update_all()
+        # Not the server's own, of which the background computes the embeddings.
+        embeddings = EmbeddingIndex(shopfloor.engine.database, files, Letters(), embed_chunks=True)
+
+        def embed_all() -> None:
+            while embeddings.embed_next():
+                pass
+
+        embed_all()
+        whole = embeddings.count_now()
+        assert whole.complete
+        monkeypatch.setattr(StoredEmbeddings, "count", count)
+        (project / "new.py").write_text("def newcomer(): pass\n")
+        index.update_all()
+        embeddings.forget_counts()
+        counted.clear()
+        # Its two overviews and its one chunk.
+        assert embeddings.count() == whole + EmbeddedCount(0, 3, 0, 2)
+        embed_all()
+        assert embeddings.count() == whole + EmbeddedCount(3, 3, 2, 2)
+        assert len(counted) == 2
+        assert min(counted) > 0
+        for number in range(20):
+            (project / f"new{number}.py").write_text(f"def newcomer_{number}(): pass\n")
+        index.update_all()
+        embeddings.forget_counts()
+        assert embeddings.count() == embeddings.count_now(), "many are new, so all are counted"
+        assert counted[-1] == 0
+        embeddings.close()
