@@ -212,7 +212,6 @@ def test_texts_with_two_common_words_are_found_without_scoring_every_text(
     shopfloor: Shopfloor, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(chunks, "MAX_SCORED_ROWS", 20)
-    monkeypatch.setattr(chunks, "MAX_RARE_ROWS", 20)
     texts = [
         *(f"text number {number}" for number in range(200)),
         *(f"heron number {number}" for number in range(30)),
@@ -240,6 +239,36 @@ def test_texts_with_two_common_words_are_found_without_scoring_every_text(
     assert len(find("heron", "stork")) == 83, "no text has both, so each one is found"
     assert len(find("heron")) == 31
     assert find("heron", "egret", reader="agent:b") == []
+
+
+def test_files_scored_together_with_chunks_have_the_same_scores(
+    shopfloor: Shopfloor, project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(chunks, "MAX_SCORED_ROWS", 8)
+    words = ("heron", "egret", "stork", "bittern")
+    files = {f"src/{words[n % 2]}{n}.py": f"def {words[n % 3]}_{words[n % 4]}_{n}(): pass\n" for n in range(40)}
+    make_project(project, files | {"src/rare.py": "def ibis_heron(): return egret\n"})
+    shopfloor.engine.search.update_all()
+    queries: list[str] = []
+    score_with_files = chunks.Chunks._score_with_files
+
+    def spy(self: chunks.Chunks, query: str, *rest: Any) -> Any:
+        queries.append(query)
+        return score_with_files(self, query, *rest)
+
+    monkeypatch.setattr(chunks.Chunks, "_score_with_files", spy)
+
+    def find(embedded: bool, together: bool) -> tuple[Any, Any]:
+        def search(uow: Any) -> tuple[Any, Any]:
+            given = {"embedded": embedded} if together else {}
+            matches = uow.chunks.by_words(["ibis", *words], Scope(), 10, **given)
+            return matches.hits, uow.chunks.files_by_words(matches, Scope(), 10, embedded=embedded)
+
+        return shopfloor.engine.database.read(search, _make_principal("agent:a"))
+
+    for embedded in (False, True):
+        assert find(embedded, together=True) == find(embedded, together=False)
+    assert len(queries) >= 2
 
 
 def test_counts_of_common_words_are_kept_until_many_texts_are_added(both: Shopfloor, monkeypatch: pytest.MonkeyPatch):

@@ -85,7 +85,7 @@ def find_by_words(
     If the query is an identifier, it is also given as `literal`, and chunks that contain it come first.
     """
     terms = extract_terms(query)
-    matches = uow.chunks.by_words(terms, scope, CHUNKS_BY_WORDS, literal)
+    matches = uow.chunks.by_words(terms, scope, CHUNKS_BY_WORDS, literal, embedded=embedded)
     if has_literal(literal, query, matches):
         return matches, []  # a file that merely contains the parts of the identifier is no evidence
     return matches, uow.chunks.files_by_words(matches, scope, FILES_BY_WORDS, embedded=embedded)
