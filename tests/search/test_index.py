@@ -343,6 +343,31 @@ def test_file_found_by_words_is_compared_by_embedding_even_if_others_are_nearer(
     assert [compared.count(f"src/p{n}.py") for n in range(5)] == [2] * 5
 
 
+def test_embeddings_of_texts_that_were_edited_do_not_make_a_search_look_further(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(candidates, "NEAREST_EMBEDDINGS", 20)
+    make_project(project, {f"src/p{n}.py": f"def pelican_{n}(): return 'wading bird {n}'\n" for n in range(20)})
+    with open_floor(project) as shopfloor:
+        index = shopfloor.engine.search
+        index.embeddings.model = Letters()
+        index.update_all()
+        (project / "src" / "p7.py").write_text("xxx = 'xxxxxxxx xxxxxxxx'\n")
+        index.update_all()
+        embedding = index.embeddings.finish_query("def pelican_7(): return 'wading bird 7'", None)
+        assert embedding is not None
+        asked: list[int] = []
+        nearest = Vectors.nearest
+
+        def spy(self: Vectors, query: Any, count: int, among: Any) -> Any:
+            asked.append(count)
+            return nearest(self, query, count, among)
+
+        monkeypatch.setattr(Vectors, "nearest", spy)
+        hits = open_external(shopfloor).read(lambda uow: candidates.find_nearest(uow, Scope(), embedding))
+    assert (len(hits), asked) == (20, [25])
+
+
 class FewerDimensions(Letters):
     """Another model with the same name, as behind a replaced endpoint."""
 
