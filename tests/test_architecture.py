@@ -245,10 +245,12 @@ SAFE_IN_SQL: dict[str, dict[str, str]] = {
         "counted": "one count for each parameter, built from constants",
         "listed": "numbers, made by int()",
         "name": "the name of a parameter, which the method makes itself",
+        "file_score": "one of two constants of the module",
         "score": "one of two constants of the module",
         "where": "comparisons of columns with parameters, built from constants",
     },
     "repositories/embeddings.py": {
+        "by_id": "a constant of the engine, or nothing",
         "', '.join((f':{name}' for name in named))": "the names of parameters, which the method makes itself",
     },
     "store/postgres.py": {

@@ -190,6 +190,7 @@ class Tour:
             "Agents.type": ["WORKER"],
             "Chunks.name": ["name1"],
             "StoredEmbeddings.chunks": [True, False],
+            "StoredEmbeddings.after_id": [self.rows],
             "StoredEmbeddings.before": ["model2", "model"],
             "before_id": [1000],
             "Chunks.scope": [

@@ -40,10 +40,18 @@ ALLOWED = {
     "StoredEmbeddings.missing": "Compares all chunks with all embeddings, in the background and without the writer.",
 }
 NOT_SENT_ON = {
-    "sqlite": {"_ranked_by_words", "_add_words", "read_clock"},
-    "postgres": {"has_statistics", "_best_by_words", "_score_words", "_all_by_words", "replace_chunks", "_add_words"},
+    "sqlite": {"_ranked_by_words", "_score_with_files", "_add_words", "read_clock"},
+    "postgres": {
+        "has_statistics",
+        "_best_by_words",
+        "_score_query",
+        "_score_with_files",
+        "_all_by_words",
+        "replace_chunks",
+        "_add_words",
+    },
 }
-"""Functions with a statement for the other engine."""
+"""Functions with a statement for the other engine, or for words that are in more texts than any of this database."""
 
 
 NO_GATEWAYS = cast("Gateways", None)

@@ -17,12 +17,14 @@ import apsw
 import pytest
 
 from shopfloor.domain.chunks import OVERVIEW
-from shopfloor.domain.index import Scope, SearchDocument, index_document
+from shopfloor.domain.index import EmbeddedCount, Scope, SearchDocument, index_document
 from shopfloor.domain.principals import Kind, Principal
 from shopfloor.errors import EmbeddingFailed, Unavailable
 from shopfloor.repositories import chunks
+from shopfloor.repositories.embeddings import StoredEmbeddings
 from shopfloor.search import candidates, embedding_index
 from shopfloor.search import index as search_index
+from shopfloor.search.embedding_index import EmbeddingIndex
 from shopfloor.search.file_index import FileIndex
 from shopfloor.search.vectors import Vectors
 from shopfloor.serving import Shopfloor
@@ -239,6 +241,36 @@ def test_texts_with_two_common_words_are_found_without_scoring_every_text(
     assert find("heron", "egret", reader="agent:b") == []
 
 
+def test_files_scored_together_with_chunks_have_the_same_scores(
+    shopfloor: Shopfloor, project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(chunks, "MAX_SCORED_ROWS", 8)
+    words = ("heron", "egret", "stork", "bittern")
+    files = {f"src/{words[n % 2]}{n}.py": f"def {words[n % 3]}_{words[n % 4]}_{n}(): pass\n" for n in range(40)}
+    make_project(project, files | {"src/rare.py": "def ibis_heron(): return egret\n"})
+    shopfloor.engine.search.update_all()
+    queries: list[str] = []
+    score_with_files = chunks.Chunks._score_with_files
+
+    def spy(self: chunks.Chunks, query: str, *rest: Any) -> Any:
+        queries.append(query)
+        return score_with_files(self, query, *rest)
+
+    monkeypatch.setattr(chunks.Chunks, "_score_with_files", spy)
+
+    def find(embedded: bool, together: bool) -> tuple[Any, Any]:
+        def search(uow: Any) -> tuple[Any, Any]:
+            given = {"embedded": embedded} if together else {}
+            matches = uow.chunks.by_words(["ibis", *words], Scope(), 10, **given)
+            return matches.hits, uow.chunks.files_by_words(matches, Scope(), 10, embedded=embedded)
+
+        return shopfloor.engine.database.read(search, _make_principal("agent:a"))
+
+    for embedded in (False, True):
+        assert find(embedded, together=True) == find(embedded, together=False)
+    assert len(queries) >= 2
+
+
 def test_counts_of_common_words_are_kept_until_many_texts_are_added(both: Shopfloor, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(chunks, "MIN_KEPT_COUNT", 20)
     monkeypatch.setattr(chunks, "KEPT_SHARE", 0.1)
@@ -309,6 +341,31 @@ def test_file_found_by_words_is_compared_by_embedding_even_if_others_are_nearer(
         ).candidates
     compared = [hit.ref for hit, _ in found.by_embedding if hit.kind == OVERVIEW]
     assert [compared.count(f"src/p{n}.py") for n in range(5)] == [2] * 5
+
+
+def test_embeddings_of_texts_that_were_edited_do_not_make_a_search_look_further(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(candidates, "NEAREST_EMBEDDINGS", 20)
+    make_project(project, {f"src/p{n}.py": f"def pelican_{n}(): return 'wading bird {n}'\n" for n in range(20)})
+    with open_floor(project) as shopfloor:
+        index = shopfloor.engine.search
+        index.embeddings.model = Letters()
+        index.update_all()
+        (project / "src" / "p7.py").write_text("xxx = 'xxxxxxxx xxxxxxxx'\n")
+        index.update_all()
+        embedding = index.embeddings.finish_query("def pelican_7(): return 'wading bird 7'", None)
+        assert embedding is not None
+        asked: list[int] = []
+        nearest = Vectors.nearest
+
+        def spy(self: Vectors, query: Any, count: int, among: Any) -> Any:
+            asked.append(count)
+            return nearest(self, query, count, among)
+
+        monkeypatch.setattr(Vectors, "nearest", spy)
+        hits = open_external(shopfloor).read(lambda uow: candidates.find_nearest(uow, Scope(), embedding))
+    assert (len(hits), asked) == (20, [25])
 
 
 class FewerDimensions(Letters):
@@ -451,3 +508,52 @@ def test_embedding_count_is_refreshed_after_a_change(project: Path):
         after = shopfloor.engine.search.embeddings.count()
         assert after.chunks == before.chunks + 1
         assert after.embedded in (before.embedded, before.embedded + 1)
+
+
+def test_after_a_complete_count_of_many_chunks_only_newer_ones_are_counted(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(embedding_index, "MANY_CHUNKS", 1)
+    monkeypatch.setattr(embedding_index, "MAX_NEW_SHARE", 0.5)
+    monkeypatch.setattr(embedding_index, "COUNT_SECONDS", 0.0)
+    counted: list[int] = []
+    count_stored = StoredEmbeddings.count
+
+    def count(self: StoredEmbeddings, model: str, *, chunks: bool, after_id: int = 0) -> Any:
+        counted.append(after_id)
+        return count_stored(self, model, chunks=chunks, after_id=after_id)
+
+    # Files that were just written are indexed again by the next update.
+    for path in project.rglob("*"):
+        os.utime(path, (time.time() - 3600,) * 2)
+    with open_floor(project) as shopfloor:
+        index, files = shopfloor.engine.search, open_external(shopfloor).gateways.files
+        index.update_all()
+        # Not the server's own, of which the background computes the embeddings.
+        embeddings = EmbeddingIndex(shopfloor.engine.database, files, Letters(), embed_chunks=True)
+
+        def embed_all() -> None:
+            while embeddings.embed_next():
+                pass
+
+        embed_all()
+        whole = embeddings.count_now()
+        assert whole.complete
+        monkeypatch.setattr(StoredEmbeddings, "count", count)
+        (project / "new.py").write_text("def newcomer(): pass\n")
+        index.update_all()
+        embeddings.forget_counts()
+        counted.clear()
+        # Its two overviews and its one chunk.
+        assert embeddings.count() == whole + EmbeddedCount(0, 3, 0, 2)
+        embed_all()
+        assert embeddings.count() == whole + EmbeddedCount(3, 3, 2, 2)
+        assert len(counted) == 2
+        assert min(counted) > 0
+        for number in range(20):
+            (project / f"new{number}.py").write_text(f"def newcomer_{number}(): pass\n")
+        index.update_all()
+        embeddings.forget_counts()
+        assert embeddings.count() == embeddings.count_now(), "many are new, so all are counted"
+        assert counted[-1] == 0
+        embeddings.close()

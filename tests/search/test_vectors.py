@@ -62,3 +62,21 @@ def test_signs_choose_which_of_many_vectors_are_compared_exactly(monkeypatch: py
     nearest = vectors.nearest(rows[42], 5, among)
     assert nearest[0][1] == pytest.approx(exact[0][1])
     assert {digest for digest, _ in nearest} <= set(among)
+
+
+def test_vectors_of_100_000_files_stay_in_memory_with_the_bits_that_are_stored():
+    rows = np.random.default_rng(5).standard_normal((120_000, 8)).astype(np.float16)
+    vectors = Vectors()
+    for start in range(0, len(rows), 30_000):
+        values = enumerate(rows[start : start + 30_000], start)
+        vectors.add([(number + 1, number.to_bytes(4), value.tobytes()) for number, value in values])
+    assert (len(vectors), vectors.uses_signs) == (120_000, False)
+    query = rows[42].astype(np.float32)
+    places = [7, 42, 100_000]
+    cosines = vectors.cosines(query, [place.to_bytes(4) for place in places])
+    assert cosines == {
+        place.to_bytes(4): pytest.approx(float(rows[place].astype(np.float32) @ query)) for place in places
+    }
+    assert vectors._rows.dtype == np.float16
+    among = [place.to_bytes(4) for place in places]
+    assert vectors.nearest(query, 3, among)[0][0] == (42).to_bytes(4)

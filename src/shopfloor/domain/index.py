@@ -139,6 +139,14 @@ class EmbeddedCount:
     embedded_first: int
     first: int
 
+    def __add__(self, other: EmbeddedCount) -> EmbeddedCount:
+        return EmbeddedCount(
+            self.embedded + other.embedded,
+            self.chunks + other.chunks,
+            self.embedded_first + other.embedded_first,
+            self.first + other.first,
+        )
+
     @property
     def complete(self) -> bool:
         return self.embedded >= self.chunks

@@ -42,17 +42,19 @@ class StoredEmbeddings:
         )
         return [Hit(*row) for row in rows]
 
-    def count(self, model: str, *, chunks: bool) -> EmbeddedCount:
-        """Count the chunks, and those that have an embedding."""
+    def count(self, model: str, *, chunks: bool, after_id: int = 0) -> EmbeddedCount:
+        """Count the chunks, and those that have an embedding; `after_id` counts only those with a higher id."""
+        # By their ids, newer chunks are found without reading the index of the whole project.
+        by_id = self._connection.by_row_id if after_id else ""
         row = self._connection.fetch_one(
-            """
+            f"""
             SELECT
                 COUNT(e.id), COUNT(*),
                 COALESCE(SUM(CASE WHEN c.kind IN ('', 'file') AND e.id IS NOT NULL THEN 1 ELSE 0 END), 0),
                 COALESCE(SUM(CASE WHEN c.kind IN ('', 'file') THEN 1 ELSE 0 END), 0)
-            FROM chunk c
+            FROM chunk c {by_id}
             LEFT JOIN embedding e ON e.workspace = c.workspace AND e.model = :model AND e.digest = c.digest
-            WHERE c.workspace = :workspace AND c.root IN (:root, '') AND c.digest <> :none
+            WHERE c.id > :after_id AND c.workspace = :workspace AND c.root IN (:root, '') AND c.digest <> :none
               AND (:chunks = 1 OR c.kind IN ('', 'file'))
             """,
             workspace=self._workspace,
@@ -60,8 +62,14 @@ class StoredEmbeddings:
             model=model,
             none=NOT_EMBEDDED,
             chunks=int(chunks),
+            after_id=after_id,
         )
         return EmbeddedCount(*map(int, row)) if row else EmbeddedCount(0, 0, 0, 0)
+
+    def newest_chunk(self) -> int:
+        """Return the highest id of a chunk, or 0. Ids are not used again."""
+        row = self._connection.fetch_one("SELECT max(id) FROM chunk")
+        return int(row[0] or 0) if row else 0
 
     def add(self, model: str, embeddings: Iterable[tuple[bytes, bytes]]) -> None:
         """Store embeddings by the digest of their text. Existing ones are kept."""

@@ -85,7 +85,7 @@ def find_by_words(
     If the query is an identifier, it is also given as `literal`, and chunks that contain it come first.
     """
     terms = extract_terms(query)
-    matches = uow.chunks.by_words(terms, scope, CHUNKS_BY_WORDS, literal)
+    matches = uow.chunks.by_words(terms, scope, CHUNKS_BY_WORDS, literal, embedded=embedded)
     if has_literal(literal, query, matches):
         return matches, []  # a file that merely contains the parts of the identifier is no evidence
     return matches, uow.chunks.files_by_words(matches, scope, FILES_BY_WORDS, embedded=embedded)
@@ -102,14 +102,15 @@ def find_nearest(uow: UnitOfWork, scope: Scope, query: QueryEmbedding) -> list[t
     among = uow.chunks.digests(scope) if scope.is_narrow else None
     count = NEAREST_EMBEDDINGS
     while True:
-        nearest = query.vectors.nearest(query.vector, count, among)
-        # Above 100,000 vectors, only signs are compared in memory, which gives a rough order. The full embeddings of
+        # A few more than needed, because the texts of some no longer exist.
+        wanted = count * 5 // 4
+        nearest = query.vectors.nearest(query.vector, wanted, among)
+        # Of a great many vectors, only signs are compared in memory, which gives a rough order. The full embeddings of
         # the nearest ones give the exact order.
         if query.vectors.uses_signs:
             exact = _load_cosines(uow, [digest for digest, _ in nearest], query)
-            # A few more than needed, because some no longer exist. Loading all of them would take as long as comparing
-            # them.
-            nearest = sorted(exact.items(), key=lambda each: -each[1])[: count * 5 // 4]
+            # Loading all of them would take as long as comparing them.
+            nearest = sorted(exact.items(), key=lambda each: -each[1])[:wanted]
         cosines = dict(nearest)
         hits = sorted(uow.chunks.by_digest(list(cosines), scope), key=lambda hit: (-cosines[hit.digest], hit.id))
         if len(hits) >= NEAREST_EMBEDDINGS or len(nearest) < count or count >= MAX_NEAREST:
