@@ -56,4 +56,4 @@ def test_meaning_of_all_words_of_a_file_counts_beside_embeddings():
     near = [(make_hit(10, "a.py", OVERVIEW), 0.5), (make_hit(11, "b.py", OVERVIEW), 0.5)]
     words = {"a.py": Similarity(0.5, 0.2), "b.py": Similarity(0.5, 1.0)}
     found = Candidates(WordMatches(CHUNKS, {"ledger": 2}, 10), (), near, (), Signals(0), words)
-    assert [ranked.hit.ref for ranked in rank("ledger of accounts", found)][0] == "b.py"
+    assert next(ranked.hit.ref for ranked in rank("ledger of accounts", found)) == "b.py"
