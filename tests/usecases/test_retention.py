@@ -164,14 +164,16 @@ def test_polling_a_full_inbox_adds_little_to_the_log(shopfloor):
 
 
 def test_old_entries_of_transcripts_are_archived_and_deleted(shopfloor, archive, tmp_path):
-    for number, at in ((1, 0), (2, DAY), (3, 200 * DAY)):
+    database = shopfloor.engine.database
+    # Not entries of 1970: the server itself deletes those as soon as its hourly retention is due.
+    now = database.clock()
+    for number, at in ((1, now), (2, now + DAY), (3, now + 200 * DAY)):
         shopfloor.execute(
             "INSERT INTO transcript VALUES (1, 'run:night', :n, :n, 's', 1, 'message', 't', '', 'body', '', :at, :at)",
             n=number,
             at=at,
         )
-    database = shopfloor.engine.database
-    database.clock = lambda: 210 * DAY
+    database.clock = lambda: now + 210 * DAY
     rules = RetentionRules(transcripts=100 * DAY)
     assert purge_transcripts(database, archive, RetentionRules()) == 0
     assert purge_transcripts(database, archive, rules) == 2
