@@ -2,7 +2,8 @@
 
 Each file in `bench/questions` has questions about one package: names of symbols, "where is X" in words that are not in
 the code, and "how does X work". Each question has the files that answer it. Half of the packages are for tuning. The
-other half is for judging: no rule and no weight is chosen by it.
+other half is for judging: no rule and no weight is chosen by it. `bench/questions/training` has more questions, from which
+weights are learned: `--half training` measures them.
 """
 
 from __future__ import annotations
@@ -42,10 +43,13 @@ from tests.toolsets.context.support import open_external, use_embeddings
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 QUESTIONS = CHECKOUT / "bench" / "questions"
+TRAINING_QUESTIONS = QUESTIONS / "training"
 INDEXES = CACHE / "code_search"
 MODELS = CACHE / "models"
 HALVES = ("tune", "judge")
+TRAINING = "training"
 KINDS = ("symbol", "meaning", "architecture")
+TRAINING_KINDS = ("lay", "meaning", "architecture")
 CUTOFF = 10
 TIMEOUT_SECONDS = 4 * 3600
 """The first run embeds every package, which takes an hour and more on two cores. Later runs use the stored index."""
@@ -116,9 +120,9 @@ class Score:
     recall: float
 
 
-def load_packages() -> list[Package]:
-    """Read all question files, sorted by name."""
-    return [load_package(path) for path in sorted(QUESTIONS.glob("*.yaml"))]
+def load_packages(folder: Path = QUESTIONS) -> list[Package]:
+    """Read all question files of a folder, sorted by name."""
+    return [load_package(path) for path in sorted(folder.glob("*.yaml"))]
 
 
 def load_package(path: Path) -> Package:
@@ -315,12 +319,12 @@ def disable_rule(weights: Weights, rule: str) -> Weights:
 
 def _summarize_method(method: str, scores: Sequence[Score]) -> Iterator[Row]:
     title = f"code search, {method}"
-    for half in HALVES:
+    for half in (*HALVES, TRAINING):
         mine = [score for score in scores if score.package.half == half]
         if not mine:
             continue
         yield summarize(f"{title}, {half}", mine)
-        for kind in KINDS:
+        for kind in TRAINING_KINDS if half == TRAINING else KINDS:
             yield summarize(f"{title}, {half}, {kind}", [score for score in mine if score.question.kind == kind])
         for language in sorted({score.package.language for score in mine}):
             yield summarize(f"{title}, {half}, {language}", [s for s in mine if s.package.language == language])
@@ -364,7 +368,7 @@ def main() -> None:
         default=Effort.CHUNKS,
         help="words: no embeddings; files: two per file; chunks (default): one per chunk as well",
     )
-    parser.add_argument("--half", choices=HALVES, help="packages of this half only")
+    parser.add_argument("--half", choices=(*HALVES, TRAINING), help="packages of this half only, or those for training")
     parser.add_argument("--package", help="this package only")
     parser.add_argument("--places", action="store_true", help="print the place of the right file for each question")
     parser.add_argument(
@@ -375,7 +379,7 @@ def main() -> None:
     options = parser.parse_args()
     packages = [
         package
-        for package in load_packages()
+        for package in load_packages(TRAINING_QUESTIONS if options.half == TRAINING else QUESTIONS)
         if options.half in (None, package.half) and options.package in (None, package.title)
     ]
     if options.effort is not Effort.WORDS and not options.peer:

@@ -30,6 +30,7 @@ NOT_OURS = {
     "tests/test_language.py": "samples that break them",
     "scripts/code-figures": "counts some of these words",
     "tests/transports/attack/": "a copy of cases that are written elsewhere",
+    "bench/questions/training/": "questions as people ask them, in lay words",
     "tests/contracts/": "quotes the contracts word for word",
     "src/shopfloor/store/migrations/": "an applied migration is never changed",
     ".gitignore": "patterns of files",

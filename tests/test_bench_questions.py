@@ -12,6 +12,9 @@ from bench.code_search import (
     HALVES,
     KINDS,
     QUESTIONS,
+    TRAINING,
+    TRAINING_KINDS,
+    TRAINING_QUESTIONS,
     Package,
     Question,
     load_package,
@@ -22,6 +25,7 @@ from bench.code_search import (
 from bench.corpora import REGISTRIES, FetchError, fetch
 
 PATHS = sorted(QUESTIONS.glob("*.yaml"))
+TRAINING_PATHS = sorted(TRAINING_QUESTIONS.glob("*.yaml"))
 FIELDS = {"package", "version", "registry", "root", "language", "half", "questions"}
 MIN_QUESTIONS, MIN_PACKAGES, MIN_LANGUAGES = 400, 20, 15
 MAX_FILES_PER_QUESTION = 3
@@ -32,32 +36,34 @@ def packages() -> list[Package]:
     return load_packages()
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*PATHS, *TRAINING_PATHS], ids=lambda path: path.stem)
 def test_a_question_file_has_the_fields_that_are_read(path: Path) -> None:
+    training = path.parent == TRAINING_QUESTIONS
     given = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert set(given) | {"root"} == FIELDS
     assert all(isinstance(given[field], str) and given[field] for field in set(given) - {"questions"})
     assert given["registry"] in REGISTRIES
-    assert given["half"] in HALVES
+    assert given["half"] in ((TRAINING,) if training else HALVES)
     for question in given["questions"]:
         assert set(question) == {"ask", "kind", "files"}
         assert isinstance(question["ask"], str)
         assert len(question["ask"]) > 2
-        assert question["kind"] in KINDS
+        assert question["kind"] in (TRAINING_KINDS if training else KINDS)
         assert 1 <= len(question["files"]) <= MAX_FILES_PER_QUESTION
         assert len(set(question["files"])) == len(question["files"])
         assert not any(file.startswith(("/", "./")) or ".." in file.split("/") for file in question["files"])
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*PATHS, *TRAINING_PATHS], ids=lambda path: path.stem)
 def test_a_third_of_the_questions_of_a_package_is_of_each_kind(path: Path) -> None:
     kinds = Counter(question.kind for question in load_package(path).questions)
-    assert set(kinds) == set(KINDS)
+    assert set(kinds) == set(TRAINING_KINDS if path.parent == TRAINING_QUESTIONS else KINDS)
     assert max(kinds.values()) - min(kinds.values()) <= 1
 
 
 def test_no_question_is_asked_twice(packages: list[Package]) -> None:
-    asks = Counter(question.ask.casefold() for package in packages for question in package.questions)
+    everywhere = [*packages, *load_packages(TRAINING_QUESTIONS)]
+    asks = Counter(question.ask.casefold() for package in everywhere for question in package.questions)
     assert [ask for ask, count in asks.items() if count > 1] == []
 
 
@@ -85,6 +91,11 @@ def test_a_package_is_in_one_half_only(packages: list[Package]) -> None:
     for package in packages:
         halves.setdefault(package.name, set()).add(package.half)
     assert {name for name, found in halves.items() if len(found) > 1} == set()
+
+
+def test_no_training_package_is_for_judging(packages: list[Package]) -> None:
+    names = {package.name for package in packages if package.half == "judge"}
+    assert names & {package.name for package in load_packages(TRAINING_QUESTIONS)} == set()
 
 
 def test_an_unknown_registry_is_reported_before_anything_is_fetched() -> None:
@@ -119,7 +130,7 @@ def _ask(*files: str, title: str = "many") -> tuple[Package, Question]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*PATHS, *TRAINING_PATHS], ids=lambda path: path.stem)
 def test_the_files_that_answer_a_question_exist(path: Path) -> None:
     package = load_package(path)
     folder = package.fetch()

@@ -43,8 +43,8 @@ SYMBOL_SEPARATORS = re.compile(r"\.|::|#|->")
 class Weights:
     """The weight of each rule, relative to the best chunk by words, which has 1.
 
-    They are those for a name, and for a question how something works. Such questions use more words of the code than
-    one that says what the code does in other words: `lookup` has the factors for the latter.
+    They are for names, and for questions how something works, which use words of the code. Other questions often say
+    what code does in other words: `lookup` has their factors.
     """
 
     words: float = 1.0
@@ -95,7 +95,7 @@ class Weights:
             "similar_text": 1.3,
         }
     )
-    """The factors of rules for a query that is no name and does not ask how something works."""
+    """The factors of rules for a question that does not ask how something works: "where is …", "retry failed uploads"."""
     roles: Mapping[str, float] = field(
         default_factory=lambda: {"test": 0.4, "generated": 0.5, "docs": 0.4, "config": 0.7}
     )
@@ -117,6 +117,7 @@ class Weights:
     recency: float = 0.02
 
     def for_lookup(self) -> Weights:
+        """Return the weights for a question that does not ask how something works."""
         return replace(self, **{rule: getattr(self, rule) * factor for rule, factor in self.lookup.items()})
 
 
