@@ -177,11 +177,33 @@ def test_unknown_keyword_argument_is_named():
         ("issuer", "https://id.example", "settings: issuer and jwks_url must be set together"),
         ("profile", "", "profile must not be empty"),
         ("profile", ",", "profile must not be empty"),
+        ("hooks", "[" * 100_000, "hooks: the JSON is nested too deeply"),
+        ("webhooks", "http://[", "webhooks: Invalid IPv6 URL"),
+        ("webhooks", "http://a.example:65536", "webhooks: Port out of range 0-65535"),
+        ("notify", "ntfy:http://[/topic", "notify: Invalid IPv6 URL"),
+        ("smtp_url", "smtp://a.example:port", "smtp_url: Port could not be cast to integer value as 'port'"),
+        ("keep_mail_days", "99999999999", "keep_mail_days must be at most 1000000"),
     ],
+    ids=lambda value: value[:30],
 )
 def test_invalid_value_is_named_with_the_rule(monkeypatch, name, value, message):
     monkeypatch.setenv(f"SHOPFLOOR_{name.upper()}", value)
     assert catch_error().startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("smtp_url", "smtp://user:secret word@a.example"),
+        ("webhooks", "ftp://a.example/secret"),
+        ("notify", "slack:a.example/secret"),
+    ],
+)
+def test_error_does_not_contain_a_secret(monkeypatch, name, value):
+    monkeypatch.setenv(f"SHOPFLOOR_{name.upper()}", value)
+    error = catch_error()
+    assert error.startswith(f"{name}: ")
+    assert "secret" not in error
 
 
 @pytest.mark.parametrize("text", ["data = 5", "data = [1]", "database = 5", "host = 1", "profile = 5", "port = 'x'"])
