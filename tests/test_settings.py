@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 from pathlib import Path
@@ -466,6 +467,17 @@ def test_an_agent_in_a_worktree_cannot_choose_settings(repository, tmp_path, mon
     assert elsewhere.webhooks == ()
     # A worktree that a person made may have a config file of its own.
     assert Settings(project=tmp_path / "other" / "app").port == 6000
+
+
+def test_pipe_instead_of_a_git_file_is_not_read(tmp_path, monkeypatch):
+    pipe, pointer = tmp_path / "pipe", tmp_path / "pointer"
+    for folder in (pipe, pointer / "git"):
+        folder.mkdir(parents=True)
+    os.mkfifo(pipe / ".git")
+    (pointer / ".git").write_text("gitdir: git")
+    os.mkfifo(pointer / "git" / "commondir")
+    for project in (pipe, pointer):
+        assert locate(monkeypatch, project) == (project, project / ".shopfloor")
 
 
 def test_git_file_that_lies_is_not_believed(repository, tmp_path, monkeypatch):

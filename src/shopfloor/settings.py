@@ -497,17 +497,24 @@ def _find_main_worktree(top: Path) -> Path | None:
     Read from git's files: a command would follow GIT_DIR, which hooks set, and take longer than all other settings.
     """
     try:
-        pointer = (top / ".git").read_text().removeprefix("gitdir:").strip()
+        pointer = _read_regular_file(top / ".git").removeprefix("gitdir:").strip()
         own = (top / pointer).resolve()
         # A submodule has no common folder. A .git file that points at a worktree elsewhere is ignored.
-        common = (own / (own / "commondir").read_text().strip()).resolve()
-        back = (own / (own / "gitdir").read_text().strip()).resolve()
+        common = (own / _read_regular_file(own / "commondir").strip()).resolve()
+        back = (own / _read_regular_file(own / "gitdir").strip()).resolve()
     except (OSError, ValueError):
         return None
     # `.bare` is the usual name of a bare repository with worktrees beside it.
     if back != (top / ".git").resolve() or common.name not in (".git", ".bare") or not (common / "HEAD").is_file():
         return None
     return common.parent
+
+
+def _read_regular_file(path: Path) -> str:
+    # An agent may have left a pipe, whose reader waits for a writer.
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    return path.read_text()
 
 
 def _describe_unknown(name: str) -> str:
