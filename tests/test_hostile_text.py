@@ -5,6 +5,7 @@ Python holds the interpreter's lock while a pattern is searched, so one such tex
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
@@ -79,21 +80,47 @@ def test_proposed_command_with_many_spaces_is_found_in_time():
 
 
 @pytest.mark.parametrize(
-    ("file", "start", "part", "language"),
+    ("file", "start", "part", "end", "language"),
     [
-        ("package.json", "", "/* ", "typescript"),
-        ("package.json", '"', '\\"', "typescript"),
-        ("tsconfig.json", "", ", ", "typescript"),
-        ("pnpm-workspace.yaml", "packages:\n", " ", "typescript"),
-        ("go.work", "", "\n", "go"),
-        ("go.mod", "", "=> ", "go"),
-        ("Cargo.toml", "", "[", "rust"),
+        ("package.json", "", "/* ", "", "typescript"),
+        ("package.json", '"', '\\"', "", "typescript"),
+        ("tsconfig.json", "", ", ", "", "typescript"),
+        ("pnpm-workspace.yaml", "packages:\n", " ", "", "typescript"),
+        ("pnpm-workspace.yaml", "packages:\n- ", " ", "'b'c\n", "typescript"),
+        ("go.work", "", "\n", "", "go"),
+        ("go.mod", "", "=> ", "", "go"),
+        ("Cargo.toml", "", "[", "", "rust"),
     ],
 )
-def test_hostile_manifest_is_read_in_time(tmp_path, file, start, part, language):
-    (tmp_path / file).write_text(start + part * (LENGTH // len(part)))
+def test_hostile_manifest_is_read_in_time(tmp_path, file, start, part, end, language):
+    (tmp_path / file).write_text(start + part * (LENGTH // len(part)) + end)
     resolver = ImportResolver(Files(tmp_path))
     imports = [Import(f"some/{number}") for number in range(20)] + [Import("a::" * 200_000)]
+    assert measure_cpu(lambda: resolver.resolve(f"main.{language}", language, imports)) < MAX_CPU_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "language"),
+    [
+        ("tsconfig.json", json.dumps({"extends": ["./tsconfig.json"] * 100}), "typescript"),
+        ("tsconfig.json", json.dumps({"compilerOptions": {"paths": {"*": ["x"] * 50_000}}}), "typescript"),
+        (
+            "tsconfig.json",
+            json.dumps({"compilerOptions": {"paths": {f"*{number}": ["x"] for number in range(50_000)}}}),
+            "typescript",
+        ),
+        ("package.json", json.dumps({"workspaces": ["p*"] * 100}), "typescript"),
+        ("package.json", json.dumps({"workspaces": ["p*", *["!q*"] * 50_000]}), "typescript"),
+        ("Cargo.toml", f"[workspace]\nmembers = {['p*'] * 100}", "rust"),
+    ],
+    ids=["extends", "places of an alias", "aliases", "members", "exclusions", "crates"],
+)
+def test_hostile_manifest_resolves_in_time(tmp_path, name, text, language):
+    (tmp_path / name).write_text(text)
+    for number in range(100):
+        (tmp_path / f"p{number}").mkdir()
+    resolver = ImportResolver(Files(tmp_path))
+    imports = [Import(f"some{number}") for number in range(2_000)]
     assert measure_cpu(lambda: resolver.resolve(f"main.{language}", language, imports)) < MAX_CPU_SECONDS
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 from pathlib import Path
@@ -177,11 +178,33 @@ def test_unknown_keyword_argument_is_named():
         ("issuer", "https://id.example", "settings: issuer and jwks_url must be set together"),
         ("profile", "", "profile must not be empty"),
         ("profile", ",", "profile must not be empty"),
+        ("hooks", "[" * 100_000, "hooks: the JSON is nested too deeply"),
+        ("webhooks", "http://[", "webhooks: Invalid IPv6 URL"),
+        ("webhooks", "http://a.example:65536", "webhooks: Port out of range 0-65535"),
+        ("notify", "ntfy:http://[/topic", "notify: Invalid IPv6 URL"),
+        ("smtp_url", "smtp://a.example:port", "smtp_url: Port could not be cast to integer value as 'port'"),
+        ("keep_mail_days", "99999999999", "keep_mail_days must be at most 1000000"),
     ],
+    ids=lambda value: value[:30],
 )
 def test_invalid_value_is_named_with_the_rule(monkeypatch, name, value, message):
     monkeypatch.setenv(f"SHOPFLOOR_{name.upper()}", value)
     assert catch_error().startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("smtp_url", "smtp://user:secret word@a.example"),
+        ("webhooks", "ftp://a.example/secret"),
+        ("notify", "slack:a.example/secret"),
+    ],
+)
+def test_error_does_not_contain_a_secret(monkeypatch, name, value):
+    monkeypatch.setenv(f"SHOPFLOOR_{name.upper()}", value)
+    error = catch_error()
+    assert error.startswith(f"{name}: ")
+    assert "secret" not in error
 
 
 @pytest.mark.parametrize("text", ["data = 5", "data = [1]", "database = 5", "host = 1", "profile = 5", "port = 'x'"])
@@ -444,6 +467,17 @@ def test_an_agent_in_a_worktree_cannot_choose_settings(repository, tmp_path, mon
     assert elsewhere.webhooks == ()
     # A worktree that a person made may have a config file of its own.
     assert Settings(project=tmp_path / "other" / "app").port == 6000
+
+
+def test_pipe_instead_of_a_git_file_is_not_read(tmp_path, monkeypatch):
+    pipe, pointer = tmp_path / "pipe", tmp_path / "pointer"
+    for folder in (pipe, pointer / "git"):
+        folder.mkdir(parents=True)
+    os.mkfifo(pipe / ".git")
+    (pointer / ".git").write_text("gitdir: git")
+    os.mkfifo(pointer / "git" / "commondir")
+    for project in (pipe, pointer):
+        assert locate(monkeypatch, project) == (project, project / ".shopfloor")
 
 
 def test_git_file_that_lies_is_not_believed(repository, tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ import tomllib
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -32,6 +33,9 @@ ENVIRONMENT_PREFIX = "SHOPFLOOR_"
 OPERATOR_TOKEN_VARIABLE = "SHOPFLOOR_OPERATOR_TOKEN"  # nosec B105 # the name of a variable
 API_KEY_VARIABLE = "OPENAI_API_KEY"
 INNGEST_VARIABLES = ("INNGEST_EVENT_KEY", "INNGEST_DEV")
+
+MAX_KEPT = 1_000_000
+"""Days or hours beyond it, in microseconds before now, would not fit into a column."""
 
 Names = tuple[str, ...]
 
@@ -191,6 +195,7 @@ class Settings(BaseModel):
     keep_log_days: int = Field(
         365,
         ge=0,
+        le=MAX_KEPT,
         description="Days to keep rows of the log; 0 keeps them forever. Only sealed rows are deleted.",
     )
     max_log_rows: int = Field(
@@ -199,24 +204,28 @@ class Settings(BaseModel):
         description="Maximum number of sealed rows of the log; beyond it the oldest are deleted. 0 is no limit.",
     )
     keep_mail_days: int = Field(
-        0, ge=0, description="Days to keep mail that all recipients have dealt with; 0 keeps it forever."
+        0, ge=0, le=MAX_KEPT, description="Days to keep mail that all recipients have dealt with; 0 keeps it forever."
     )
     keep_transcript_days: int = Field(
-        90, ge=0, description="Days to keep transcripts of agent sessions; 0 keeps them forever."
+        90, ge=0, le=MAX_KEPT, description="Days to keep transcripts of agent sessions; 0 keeps them forever."
     )
-    keep_event_days: int = Field(30, ge=1, description="Days to keep delivered events.")
-    keep_answer_hours: int = Field(24, ge=1, description="Hours to keep responses to calls with an idempotency key.")
+    keep_event_days: int = Field(30, ge=1, le=MAX_KEPT, description="Days to keep delivered events.")
+    keep_answer_hours: int = Field(
+        24, ge=1, le=MAX_KEPT, description="Hours to keep responses to calls with an idempotency key."
+    )
     archive: bool = Field(
         True,
         description="Write log, mail and transcripts to the folder archive in the data folder before they are deleted.",
     )
     webhooks: tuple[WebhookTarget, ...] = Field(
         (),
+        repr=False,
         description="URLs (http or https) that receive events as JSON, or tables with url, events, secret and concurrency.",
     )
     webhook_secret: str = Field("", repr=False, description="The secret that signs webhook requests.")
     notify: Names = Field(
         (),
+        repr=False,
         description="Where people are notified of mail, questions and approvals: slack:URL, ntfy:URL, mailto:ADDRESS.",
     )
     smtp_url: str = Field(
@@ -298,7 +307,7 @@ class Settings(BaseModel):
     @classmethod
     def _parse_json(cls, value: Any) -> Any:
         # Environment variables are text. The config file has tables.
-        return json.loads(value) if isinstance(value, str) else value
+        return _load_json(value) if isinstance(value, str) else value
 
     @field_validator("rate_limits")
     @classmethod
@@ -327,7 +336,7 @@ class Settings(BaseModel):
     def _parse_webhooks(cls, value: Any) -> Any:
         # An environment variable is a list of URLs, or JSON. The config file has URLs and tables.
         if isinstance(value, str):
-            value = json.loads(value) if value.lstrip().startswith("[") else cls._split_list(value)
+            value = _load_json(value) if value.lstrip().startswith("[") else cls._split_list(value)
         if not isinstance(value, list | tuple):
             return value
         targets = [{"url": each} if isinstance(each, str) else each for each in value]
@@ -335,6 +344,7 @@ class Settings(BaseModel):
             url = target.get("url") if isinstance(target, dict) else getattr(target, "url", None)
             if not isinstance(url, str) or not re.fullmatch(r"https?://[^\s/?#]+[^\s]*", url):
                 raise ValueError("a webhook must be a URL that starts with http:// or https://")
+            _check_address(url)
         return targets
 
     @field_validator("webhooks")
@@ -348,6 +358,7 @@ class Settings(BaseModel):
         for address in value:
             if not re.fullmatch(r"(?:slack|ntfy):https?://[^\s/?#]+/[^\s]+|mailto:[^\s@]+@[^\s@]+", address):
                 raise ValueError("notify must be slack:URL, ntfy:URL or mailto:ADDRESS")
+            _check_address(address.partition(":")[2])
         return tuple(dict.fromkeys(value))
 
     @field_validator("smtp_url")
@@ -355,6 +366,7 @@ class Settings(BaseModel):
     def _check_smtp_url(cls, value: str) -> str:
         if value and not re.fullmatch(r"smtps?://[^\s/]+/?", value):
             raise ValueError("smtp_url must be smtp://[user:password@]host[:port] or smtps://…")
+        _check_address(value)
         return value
 
     @model_validator(mode="after")
@@ -407,6 +419,19 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _load_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+
+
+def _check_address(url: str) -> None:
+    """Raise ValueError for a URL whose host or port cannot be read, as the code that uses it would."""
+    if urlsplit(url).port == 0:
+        raise ValueError("port 0 cannot be connected to")
 
 
 def _parse_path(name: str, value: Any) -> Path:
@@ -472,17 +497,24 @@ def _find_main_worktree(top: Path) -> Path | None:
     Read from git's files: a command would follow GIT_DIR, which hooks set, and take longer than all other settings.
     """
     try:
-        pointer = (top / ".git").read_text().removeprefix("gitdir:").strip()
+        pointer = _read_regular_file(top / ".git").removeprefix("gitdir:").strip()
         own = (top / pointer).resolve()
         # A submodule has no common folder. A .git file that points at a worktree elsewhere is ignored.
-        common = (own / (own / "commondir").read_text().strip()).resolve()
-        back = (own / (own / "gitdir").read_text().strip()).resolve()
+        common = (own / _read_regular_file(own / "commondir").strip()).resolve()
+        back = (own / _read_regular_file(own / "gitdir").strip()).resolve()
     except (OSError, ValueError):
         return None
     # `.bare` is the usual name of a bare repository with worktrees beside it.
     if back != (top / ".git").resolve() or common.name not in (".git", ".bare") or not (common / "HEAD").is_file():
         return None
     return common.parent
+
+
+def _read_regular_file(path: Path) -> str:
+    # An agent may have left a pipe, whose reader waits for a writer.
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    return path.read_text()
 
 
 def _describe_unknown(name: str) -> str:
@@ -496,7 +528,9 @@ def _format_errors(error: ValidationError) -> str:
         if problem["type"] == "extra_forbidden":
             sentences.append(_describe_unknown(key))
         else:
-            given = "" if not key else f" (given: {problem['input']!r})"
+            field = Settings.model_fields.get(key.partition(".")[0])
+            # Passwords and the URLs of webhooks, which are often secrets, must not reach the log.
+            given = f" (given: {problem['input']!r})" if field is not None and field.repr else ""
             is_own = problem["type"] == "value_error"
             text = f": {problem['msg'].removeprefix('Value error, ')}" if is_own else f" {describe_rule(problem)}"
             sentences.append(f"{key or 'settings'}{text}{given}")

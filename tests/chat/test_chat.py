@@ -35,6 +35,23 @@ def test_chat_without_a_key_explains_the_setup_and_tools_still_work(tmp_path, mo
         assert server.titles("customer") == ["Buy milk"]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"message": "hello", "conversationId": "\\ud800"}',
+        b'{"message": "hello", "conversationId": NaN}',
+        b'{"message": "hello", "conversationId": 1e400}',
+        b'{"message": "hello", "message": "goodbye"}',
+        '{"message": "hello"}'.encode("utf-16"),
+    ],
+)
+def test_body_that_cannot_be_answered_is_rejected_while_the_chat_is_off(tmp_path, monkeypatch, body):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with Shopfloor(Settings(project=tmp_path, port=0)) as shopfloor, serve_in_thread(shopfloor) as server:
+        answer = server.user("customer").post("/api/chat", content=body, headers={"Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "INVALID_INPUT")
+
+
 def test_chat_without_its_package_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert find_missing_setup(Settings(project=tmp_path)) == OFF_NOT_INSTALLED

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from shopfloor.gateways import file_list
+from shopfloor.errors import Unavailable
+from shopfloor.gateways import file_list, grep
 from shopfloor.gateways.files import Files
 from shopfloor.gateways.grep import Grep, find_program
 from shopfloor.gateways.project_tree import ProjectTree
@@ -42,6 +43,26 @@ def settle(root: Path) -> None:
 
 def scan(tree: ProjectTree) -> set[str]:
     return set(tree.scan())
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".ignore", "src/.gitignore"])
+def test_ignore_file_that_is_a_pipe_does_not_stop_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    monkeypatch.setattr(grep, "LIST_SECONDS", 0.5)
+    files = Files(make_project(tmp_path / "p", {"src/a.py": "a\n"}))
+    tree = ProjectTree(files, Grep(files))
+    assert scan(tree) == {"src/a.py"}
+    os.mkfifo(files.root / name)
+    assert set(tree.scan(thorough=True)) == {"src/a.py"}
+    with pytest.raises(Unavailable, match="cannot be listed"):
+        ProjectTree(files, Grep(files)).scan()
+    (files.root / name).unlink()
+    (files.root / "b.py").touch()
+    # The list is not tried again at once: each attempt may take a minute.
+    assert set(tree.scan(thorough=True)) == {"src/a.py"}
+    monkeypatch.setattr(file_list, "MAX_AGE_SECONDS", 0.0)
+    assert scan(tree) == {"b.py", "src/a.py"}
 
 
 def test_unchanged_tree_is_listed_once(counted_tree: tuple[Path, ProjectTree, Callable[[], int]]):

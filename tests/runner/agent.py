@@ -23,6 +23,8 @@ from typing import Any
 
 BEHAVIOUR = sys.argv[1]
 FOREVER = 10_000
+UNSTORABLE = "\0 \ud800"
+"""Text of valid JSON that no store keeps: a NUL and an unpaired surrogate."""
 
 
 class Tools:
@@ -111,6 +113,8 @@ class Agent:
                     "mcpCapabilities": {"http": True},
                 }
                 result: dict[str, Any] = {"protocolVersion": 1, "agentCapabilities": capabilities}
+                if BEHAVIOUR == "sends_unstorable_text":
+                    result["agentInfo"] = {"name": UNSTORABLE, "version": UNSTORABLE}
                 if BEHAVIOUR == "speaks_another_version":
                     result["protocolVersion"] = 99
             case "session/new" | "session/load":
@@ -119,6 +123,8 @@ class Agent:
                     self.send(id=message["id"], error={"code": -32602, "message": "no such session"})
                     return
                 session = params.get("sessionId") or f"session-{os.getpid()}-{len(self._sessions)}"
+                if BEHAVIOUR == "sends_unstorable_text":
+                    session += UNSTORABLE
                 self._sessions[session] = (Path(params["cwd"]), Tools(params["mcpServers"][0]))
                 result = {"sessionId": session} if method == "session/new" else {}
                 result |= offer_settings()
@@ -256,6 +262,23 @@ class Turn:
         )
         self.agent.raw('{"jsonrpc": "2.0", "method": "session/update"}\n')
         self.agent.raw('{"jsonrpc": "2.0", "method": "session/update", "params": {"update": {"sessionUpdate": 7}}}\n')
+        return self.good()
+
+    def sends_unstorable_text(self) -> str | dict[str, Any]:
+        """Put text that no store keeps into everything that the runner stores."""
+        words = {"type": "text", "text": f"words {UNSTORABLE}"}
+        self.agent.update(self.session, sessionUpdate="agent_message_chunk", content=words)
+        output = {"type": "content", "content": words}
+        self.agent.update(self.session, sessionUpdate="tool_call", toolCallId="1", title=UNSTORABLE, content=[output])
+        journal("permission", self.request_permission(title=f"run {UNSTORABLE}", kind="execute", rawInput=words))
+        path = f"file {UNSTORABLE}"
+        journal("write", self.agent.ask("fs/write_text_file", sessionId=self.session, path=path, content=UNSTORABLE))
+        sys.stderr.write("\0 the end\n")
+        sys.stderr.flush()
+        mark = self.folder / ".failed"
+        if not mark.exists():
+            mark.touch()
+            return {"error": {"code": -32603, "message": f"trouble {UNSTORABLE}"}}
         return self.good()
 
     def late(self) -> str:

@@ -71,6 +71,14 @@ def test_unusual_agents_complete_their_run(project: Project, behaviour: str):
     assert (ran.code, project.list_tasks(), project.read_made_files()) == (0, DONE, MADE)
 
 
+def test_an_agent_whose_texts_cannot_be_stored_completes_its_run(project: Project):
+    ran = project.run("sends_unstorable_text", "--permissions", "allow")
+    assert (ran.code, project.list_tasks(), project.read_made_files()) == (0, DONE, MADE)
+    assert project.list_iterations()[0].failure == "the agent rejected session/prompt: trouble \ufffd \ufffd"
+    assert "words \ufffd \ufffd" in project.run_command("runs", "transcript", "run").stdout
+    assert "Text must not contain the NUL character" in project.read_journal("write")[0]["message"]
+
+
 @attack("ACP-01")
 def test_a_line_of_5_mb_from_the_agent_is_read(project: Project):
     ran = project.run("huge")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shopfloor.runner.git import diff_tree, fingerprint_tree, snapshot_tree
+from shopfloor.runner.git import commit_changes, diff_tree, fingerprint_tree, snapshot_tree
 from tests.runner.support import SPEC, Project, create_repository, wait_until
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +54,15 @@ def test_a_project_in_a_folder_of_a_repository_is_committed(tmp_path: Path):
     assert git("status", "--porcelain").split() == ["??", "other.txt"]
     assert git("show", "--name-only", "--format=", "HEAD").split() == ["service/three.txt"]
     wait_until(lambda: not project.list_live_processes())
+
+
+async def test_files_whose_names_are_too_long_for_a_command_line_are_committed(tmp_path: Path):
+    git = create_repository(tmp_path)
+    names = [*(f"{number:05}{'n' * 235}" for number in range(10_000)), ":(top)", "*", "line\nbreak"]
+    for name in names:
+        (tmp_path / name).touch()
+    assert await commit_changes(tmp_path, {}, "message") == sorted(names)
+    assert git("status", "--porcelain") == ""
 
 
 def test_changed_code_is_progress(project: Project):

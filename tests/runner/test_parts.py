@@ -375,12 +375,12 @@ def test_bad_options_are_named(given: dict[str, object]):
         read_options({}, given)
 
 
-def test_usage_grows_and_ignores_values_that_are_not_numbers():
+def test_usage_grows_and_ignores_values_that_are_not_numbers_of_tokens():
     usage = Usage()
-    for tokens, cost in [(5, None), (3, 0.5), ("9", "1"), (True, True), (None, -1), (-4, 0.1)]:
+    for tokens, cost in [(5, None), (3, 0.5), ("9", "1"), (True, True), (None, -1), (-4, 0.1), (10**30, 10**30)]:
         usage.report_context(tokens, cost)
     assert (usage.tokens, usage.is_estimate, usage.cost) == (8, True, 500_000)
-    for billed in (7, 6, "9", True, None):
+    for billed in (7, 6, "9", True, None, 10**30):
         usage.report_billed(billed)
     assert (usage.tokens, usage.is_estimate) == (7, False)
 

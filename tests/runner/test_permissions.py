@@ -167,6 +167,17 @@ def test_scripts_of_acceptance_commands_are_protected(tmp_path: Path):
     assert not protected.includes("src/main.py")
 
 
+@pytest.mark.parametrize("word", ["echo a; " * 100, "x" * 5000, "circle", "circle/x", "a\0b", "\ud800"])
+def test_a_word_of_a_command_or_a_path_may_be_any_text(tmp_path: Path, word: str):
+    (tmp_path / "circle").symlink_to("circle")
+    protected = permissions.find_protected_files(tmp_path, [("sh", "-c", word)])
+    request = new_request("edit", word)
+    assert permissions.decide(request, "allow", [], tmp_path, protected) == "allow"
+    back = "/.." * (word.count("/") + 1)
+    request = new_request("edit", f"{word}{back}/shopfloor.toml")
+    assert permissions.decide(request, "allow", [], tmp_path, protected) is None
+
+
 @pytest.mark.parametrize(
     ("title", "tool_name"),
     [("shopfloor: task-add", None), ('{"id":"TAS-1","status":"in_progress"}', "mcp__shopfloor__task-update")],

@@ -107,6 +107,18 @@ def test_manifest_that_does_not_match_its_backup_is_rejected(floor, tmp_path):
         verify_backup(tmp_path / "copy")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["[]", '{"shopfloor": "backup"}', "[" * 100_000, ""],
+    ids=["a list", "one field", "deep nesting", "nothing"],
+)
+def test_file_that_is_not_a_manifest_is_named(floor, tmp_path, text):
+    create_backup(floor, tmp_path / "copy")
+    (tmp_path / "copy.manifest.json").write_text(text)
+    with pytest.raises(InvalidInput, match=r"copy.manifest.json is not a backup manifest"):
+        verify_backup(tmp_path / "copy")
+
+
 def test_backup_of_a_newer_version_is_not_restored(sqlite, tmp_path):
     sqlite.write(
         lambda conn: conn.execute("INSERT INTO schema_version (number, name, applied_at) VALUES (999, 'later', 0)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,17 @@ def test_any_rows_survive_the_round_trip(tmp_path_factory, rows, data):
         (lambda data: data.replace(b"]\n[", b",1]\n[", 1), "values instead of"),
         (lambda data: b"[1,2]\n" + data, "is not a Shopfloor export"),
         (lambda data: b"", "is not a Shopfloor export"),
+        (lambda data: b"[" * 100_000, "is not a Shopfloor export"),
+        (lambda data: data.replace(b'"schema":', b'"schema":1e400,"x":', 1), "is not a Shopfloor export"),
+        (lambda data: gzip.compress(data)[:20], "is not a Shopfloor export"),
+        (lambda data: data.replace(b'{"table":"agent"', b"[" * 100_000 + b'{"table":"agent"', 1), "invalid JSON"),
+        (lambda data: data.replace(b'"table":"agent"', b'"table":["agent"]', 1), "no name or no columns"),
+        (lambda data: data.replace(b'"columns":[', b'"columns":5,"x":[', 1), "no name or no columns"),
+        (lambda data: data.replace(b'{"base64":', b'{"base32":', 1), "is not base64"),
+        (lambda data: data.replace(b'{"base64":', b'{"base64":5,"x":', 1), "is not base64"),
+        (lambda data: data.replace(b'"lastIds":', b'"x":', 1), "has no last ids"),
+        (lambda data: data + b"more", "something follows its end"),
+        (lambda data: gzip.compress(data)[:-8] + bytes(8), "cut off or damaged"),
     ],
 )
 def test_changed_or_cut_export_leaves_the_database_empty(sample, database, change, reason):
@@ -135,6 +147,14 @@ def test_changed_or_cut_export_leaves_the_database_empty(sample, database, chang
     store = open_store(database)
     assert store.read(lambda conn: conn.fetch_all("SELECT name FROM workspace")) == []
     store.close()
+
+
+def test_last_id_of_an_unknown_table_is_rejected(sample, database):
+    *lines, end, _ = sample.read_bytes().splitlines(keepends=True)
+    body = b"".join(lines) + end.replace(b'"lastIds":{', b'"lastIds":{"no_table":1,', 1)
+    sample.write_bytes(body + json.dumps({"sha256": hashlib.sha256(body).hexdigest()}).encode() + b"\n")
+    with pytest.raises(InvalidInput, match="last id of 'no_table'"):
+        import_file(sample, database)
 
 
 def test_cut_compressed_export_is_rejected(sample):

@@ -6,6 +6,7 @@ import json
 import socket
 import uuid
 from base64 import b64encode
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -395,6 +396,29 @@ def test_malformed_message_is_a_protocol_error(team: Team, era: str, name: str):
     assert reply.status == 400
     assert reply.json["error"]["code"] in (-32700, -32600, -32602)
     assert "result" not in reply.json
+
+
+UNREADABLE_CALLS: dict[str, Callable[[str], str | bytes]] = {
+    "NaN beside a duplicate key": lambda text: text.replace('"name":', '"_meta": {"x": NaN}, "name": "a", "name":', 1),
+    "a surrogate beside a duplicate key": lambda text: text.replace('"name":', '"\\ud800": 0, "name": "a", "name":', 1),
+    "NaN": lambda text: text.replace('"params": {', '"params": {"x": NaN, ', 1),
+    "Infinity": lambda text: text.replace('"params": {', '"params": {"x": -Infinity, ', 1),
+    "UTF-8 with a byte order mark": lambda text: text.encode("utf-8-sig"),
+    "UTF-16": lambda text: text.encode("utf-16"),
+    "UTF-32 without a byte order mark": lambda text: text.encode("utf-32-le"),
+}
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("name", UNREADABLE_CALLS)
+def test_call_that_only_some_parsers_read_does_not_run(team: Team, era: str, name: str):
+    marker = uuid.uuid4().hex
+    params = {"name": LOG_DECISION, "arguments": {"title": marker, "body": "b"}}
+    body, headers = request("tools/call", params, era=era)
+    reply = _post_message(team, era, UNREADABLE_CALLS[name](json.dumps(body)), headers)
+    assert (reply.status, "result" in reply.json) == (400, False)
+    assert reply.json["error"]["code"] in (-32700, -32600)
+    assert team.server.count("decision", f"context LIKE '%{marker}%'") == 0
 
 
 @pytest.mark.parametrize("id", [None, {}, [], 1.5, True], ids=str)

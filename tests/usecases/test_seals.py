@@ -101,6 +101,10 @@ def test_row_that_was_added_is_named(shopfloor):
     assert verify(shopfloor)["problems"] == ["log-5 was added after seal 1"]
 
 
+def test_anchor_that_is_of_no_seal_is_rejected_instead_of_ignored(sealed):
+    assert verify(sealed, anchor=f"0:{'0' * 64}")["error"].startswith("'anchor' is invalid")
+
+
 def test_chain_that_was_written_again_differs_from_an_anchor_that_was_kept(sealed):
     anchor = verify(sealed)["lastSeal"]
     assert verify(sealed, anchor=anchor)["ok"]

@@ -601,7 +601,14 @@ def test_unknown_pages_are_not_found(shared_desk: Desk, browser: Browser) -> Non
             expect(page.get_by_role("alert")).to_be_visible()
             expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
             expect(page.get_by_role("link", name="Back")).to_have_attribute("href", "/")
-        for address in ("/live?page=/nowhere", "/live?page=//evil.example/", "/live", "/live?page=/activity/ref-x"):
+        for address in (
+            "/live?page=/nowhere",
+            "/live?page=//evil.example/",
+            "/live",
+            "/live?page=/activity/ref-x",
+            "/live?page=//[",
+            f"/live?page=/tasks?{'%26'.join(['a=1'] * 60)}",
+        ):
             answer = page.request.get(shared_desk.url + address)
             assert answer.status == 404, address
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -16,15 +17,18 @@ from shopfloor.errors import InvalidInput
 from shopfloor.toolkit import Credential, Json
 
 Authenticate = Callable[[Request], Awaitable[Credential]]
+ParseJson = Callable[[bytes], Any]
 
-_FIELDS = {"message", "conversationId", "confirmationId"}
+_OPTIONAL_FIELDS = {"conversationId", "confirmationId"}
+_FIELDS = {"message", *_OPTIONAL_FIELDS}
 _KEEPALIVE_SECONDS = 15.0
 _STREAM_HEADERS = {"Cache-Control": "no-store"}
 
 
-def routes(engine: Engine, authenticate: Authenticate) -> list[Route]:
-    """Build the routes of the chat. `authenticate` returns the credential of a request, or raises."""
-    chat = Chat(engine, authenticate)
+def routes(engine: Engine, authenticate: Authenticate, parse_json: ParseJson) -> list[Route]:
+    """Build the routes of the chat. `authenticate` returns the credential of a request, `parse_json` the value of a
+    body, or both raise."""
+    chat = Chat(engine, authenticate, parse_json)
     return [
         Route("/api/chat", chat.send_message, methods=["POST"]),
         Route("/api/conversations", chat.list_conversations, methods=["GET"]),
@@ -35,22 +39,23 @@ def routes(engine: Engine, authenticate: Authenticate) -> list[Route]:
 class Chat:
     """The endpoints."""
 
-    def __init__(self, engine: Engine, authenticate: Authenticate) -> None:
+    def __init__(self, engine: Engine, authenticate: Authenticate, parse_json: ParseJson) -> None:
         self._engine = engine
         self._authenticate = authenticate
+        self._parse_json = parse_json
         self._assistant = Assistant(engine)
 
     async def send_message(self, request: Request) -> Response:
         """Answer a message of the user."""
         credential = await self._authenticate(request)
-        try:
-            given = json.loads(await request.body())
-        except (ValueError, RecursionError):
-            raise InvalidInput("The body is not valid JSON") from None
+        given = self._parse_json(await request.body())
         if not isinstance(given, dict) or set(given) - _FIELDS or not isinstance(given.get("message"), str):
             raise InvalidInput(
                 "The body must be an object with message, and optionally conversationId and confirmationId"
             )
+        # The response repeats the id, also while the chat is off and no tool checks it.
+        if not all(isinstance(given.get(name), str | None) for name in _OPTIONAL_FIELDS):
+            raise InvalidInput("conversationId and confirmationId must be strings")
         streamed = "text/event-stream" in request.headers.get("accept", "")
         if (missing := self._assistant.find_missing_setup()) is not None:
             answer: Json = {

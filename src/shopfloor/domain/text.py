@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from typing import Any
 
@@ -11,6 +12,18 @@ LINE_BREAKS = ("\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028",
 _INVISIBLE = frozenset({"Cc", "Cf", "Mn", "Me", "Zs", "Zl", "Zp"})
 _INVISIBLE_LETTERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 """Letters by category, but blank in every font: Hangul fillers, and the empty Braille pattern."""
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+"""NUL and unpaired surrogates, which no store keeps."""
+
+
+def make_storable(value: Any) -> Any:
+    """Replace the characters that no store keeps in every text of a JSON value."""
+    if isinstance(value, str):
+        return _UNSTORABLE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {make_storable(key): make_storable(each) for key, each in value.items()}
+    return [make_storable(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def has_visible_character(text: str) -> bool:

@@ -32,6 +32,8 @@ from shopfloor.gateways.files import Files
 ABANDON_POLL_SECONDS = 0.2
 """How often a search checks whether its caller is still connected."""
 TIMEOUT_SECONDS = 3.0
+LIST_SECONDS = 60.0
+"""How long listing the files may take. ripgrep never ends if a `.gitignore` is a pipe."""
 MAX_MATCHES = 10_000
 CONTEXT_LINES = 2
 MAX_LINE_CHARACTERS = 500
@@ -158,20 +160,24 @@ class Grep:
                             process.kill()
         return [path for name in output.split(b"\0")[:-1] if (path := self.to_path(name)) is not None], is_complete
 
-    def list_files(self, extra_ignores: Path | None = None) -> frozenset[bytes]:
-        """List every file that a search covers, without links, as ripgrep names it."""
+    def list_files(self, extra_ignores: Path | None = None) -> frozenset[bytes] | None:
+        """List every file that a search covers, without links, as ripgrep names it; None if it does not end in time."""
         options = [f"--ignore-file={extra_ignores}"] if extra_ignores is not None and extra_ignores.is_file() else []
         with _ignore_file(self._gate_rules) as ignored:
             command = [self.program, *_FIXED_OPTIONS, "--files", "--null", f"--ignore-file={ignored}", *options, "./"]
-            listed = subprocess.run(  # nosec B603
-                command,
-                cwd=self._files.root,
-                env={},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                check=False,
-            )
+            try:
+                listed = subprocess.run(  # nosec B603
+                    command,
+                    cwd=self._files.root,
+                    env={},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    check=False,
+                    timeout=LIST_SECONDS,
+                )
+            except subprocess.TimeoutExpired:
+                return None
         return frozenset(listed.stdout.split(b"\0")[:-1])
 
     def to_path(self, name: bytes) -> str | None:

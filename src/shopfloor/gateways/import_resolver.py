@@ -24,6 +24,10 @@ MAX_FILES_PER_FOLDER = 10
 MAX_LOOKUPS = 20_000
 """Files and folders that one call may look up: about 0.4 s of CPU. 70,000 imports of absent modules took 47 s."""
 
+MAX_STEPS = 100_000
+"""Folders, members of workspaces and aliases that one call may compare, also if they were read before: 20 lines of a
+tsconfig.json that extends itself, or a workspace of 100 patterns, took hours."""
+
 MAX_IMPORTS = 2_000
 MAX_TARGET_CHARS = 1_000
 """Maximum length of an import: a longer one names no file."""
@@ -41,8 +45,6 @@ _GO_REPLACE = re.compile(r"=>\s+(\.\S*)")
 _GO_USE = re.compile(r"^[ \t]*(?:use[ \t]+)?(\.\S*)", re.MULTILINE)
 # Also matches unterminated strings and comments: otherwise each of their characters would be tried as a new start.
 _COMMENT = re.compile(r'("[^"\\]*(?:\\.?[^"\\]*)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
-_PNPM_PACKAGES = re.compile(r"^packages:[^\n]*\n((?:[ \t]*(?:-|#)[^\n]*(?:\n|$)|[ \t]*\n)*)", re.MULTILINE)
-_PNPM_ITEM = re.compile(r"""^[ \t]*-\s*['"]?([^'"#\n]+?)['"]?\s*(?:\#.*)?$""", re.MULTILINE)
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
 
@@ -60,7 +62,7 @@ class ImportResolver:
         return _Resolution(self._files).resolve(path, language, imports)
 
 
-class _TooManyLookupsError(Exception):
+class _TooMuchWorkError(Exception):
     """The limit of one call is reached."""
 
 
@@ -70,6 +72,7 @@ class _Lookups:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._count = 0
+        self._steps = 0
         self._bytes = 0
         self._has: dict[str, bool] = {}
         self._texts: dict[str, str] = {}
@@ -77,13 +80,21 @@ class _Lookups:
         self._json: dict[str, dict[str, Any]] = {}
         self._toml: dict[str, dict[str, Any]] = {}
 
+    def add_step(self) -> None:
+        """Count a comparison, or raise if there were too many."""
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise _TooMuchWorkError
+
     def has_file(self, path: str) -> bool:
+        self.add_step()
         if path not in self._has:
             self._add()
             self._has[path] = self._files.has_file(path)
         return self._has[path]
 
     def list_names(self, folder: str, *, folders: bool = False) -> list[str]:
+        self.add_step()
         if (folder, folders) not in self._names:
             self._add()
             names = self._files.list_names(folder, folders=folders)
@@ -102,12 +113,13 @@ class _Lookups:
                 data = b""
             self._bytes += len(data)
             if self._bytes > MAX_READ_BYTES:
-                raise _TooManyLookupsError
+                raise _TooMuchWorkError
             self._texts[path] = data.decode(errors="replace")
         return self._texts[path]
 
     def read_json(self, path: str) -> dict[str, Any]:
         """Read a JSON file with comments and trailing commas; return an empty object if it is not one."""
+        self.add_step()
         if path not in self._json:
             text = _COMMENT.sub(lambda match: match[1] or "", self.read_text(path))
             try:
@@ -119,6 +131,7 @@ class _Lookups:
 
     def read_toml(self, path: str) -> dict[str, Any]:
         """Read a TOML file; return an empty table if it is not one."""
+        self.add_step()
         if path not in self._toml:
             try:
                 self._toml[path] = tomllib.loads(self.read_text(path))
@@ -129,7 +142,7 @@ class _Lookups:
     def _add(self, lookups: int = 1) -> None:
         self._count += lookups
         if self._count > MAX_LOOKUPS:
-            raise _TooManyLookupsError
+            raise _TooMuchWorkError
 
 
 class _Resolution:
@@ -137,6 +150,7 @@ class _Resolution:
 
     def __init__(self, files: Files) -> None:
         self._files = _Lookups(files)
+        self._workspaces: dict[str, list[str]] = {}
         self._by_language: dict[str, Callable[[str, Sequence[Import]], Iterator[str]]] = {
             "python": self._python,
             "typescript": self._scripts,
@@ -153,7 +167,7 @@ class _Resolution:
         found: dict[str, None] = {}
         if reader is not None:
             usable = [each for each in imports[:MAX_IMPORTS] if len(each.target) <= MAX_TARGET_CHARS]
-            with suppress(_TooManyLookupsError):
+            with suppress(_TooMuchWorkError):
                 for each in reader(path, usable):
                     found[each] = None
         return [each for each in found if each != path]
@@ -202,13 +216,21 @@ class _Resolution:
                     yield found
                     break
 
-    def _script_members(self, folder: str) -> Iterator[str]:
-        """Yield the packages of the npm, Yarn or pnpm workspace in a folder."""
-        workspaces = self._files.read_json(_join(folder, "package.json")).get("workspaces", [])
-        patterns = workspaces.get("packages", []) if isinstance(workspaces, dict) else workspaces
-        named = [each for each in patterns if isinstance(each, str)] if isinstance(patterns, list) else []
-        named += _list_pnpm_packages(self._files.read_text(_join(folder, "pnpm-workspace.yaml")))
-        yield from self._members(named, folder)
+    def _script_members(self, folder: str) -> list[str]:
+        """Return the packages of the npm, Yarn or pnpm workspace in a folder."""
+        if folder not in self._workspaces:
+            workspaces = self._files.read_json(_join(folder, "package.json")).get("workspaces")
+            named = _list_texts(workspaces.get("packages") if isinstance(workspaces, dict) else workspaces)
+            named += _list_pnpm_packages(self._files.read_text(_join(folder, "pnpm-workspace.yaml")))
+            self._workspaces[folder] = list(self._members(named, folder))
+        return self._workspaces[folder]
+
+    def _crate_members(self, folder: str) -> list[str]:
+        """Return the crates of the Cargo workspace in a folder."""
+        if folder not in self._workspaces:
+            workspace = _as_table(self._files.read_toml(_join(folder, "Cargo.toml")).get("workspace"))
+            self._workspaces[folder] = list(self._members(_list_texts(workspace.get("members")), folder))
+        return self._workspaces[folder]
 
     def _workspace_package(self, path: str, target: str) -> Iterator[str]:
         """Yield the paths that a package of this repository may have, by its name."""
@@ -273,17 +295,13 @@ class _Resolution:
                 return
 
     def _rust_crate(self, home: str, parts: list[str]) -> Iterator[str]:
-        dependencies = self._files.read_toml(_join(home, "Cargo.toml")).get("dependencies", {})
-        members: list[str] = []
-        for above in _list_folders(_join(home, "Cargo.toml")):
-            workspace = self._files.read_toml(_join(above, "Cargo.toml")).get("workspace", {})
-            members += self._members([each for each in workspace.get("members", []) if isinstance(each, str)], above)
-        local = [each.get("path") for each in dependencies.values() if isinstance(each, dict)]
+        dependencies = _as_table(self._files.read_toml(_join(home, "Cargo.toml")).get("dependencies"))
+        local = [_as_table(each).get("path") for each in dependencies.values()]
         crates = [_join(home, path) for path in local if isinstance(path, str)]
-        crates += members
+        crates += [each for above in _list_folders(_join(home, "Cargo.toml")) for each in self._crate_members(above)]
         for folder in [*crates, home]:
             manifest = self._files.read_toml(_join(folder, "Cargo.toml"))
-            name = manifest.get("package", {}).get("name")
+            name = _as_table(manifest.get("package")).get("name")
             if isinstance(name, str) and name.replace("-", "_") == parts[0]:
                 inner = list(self._rust_module(_join(folder, "src"), parts[1:]))
                 yield from inner or [file for file in [_join(folder, "src/lib.rs")] if self._has(file)]
@@ -320,7 +338,7 @@ class _Resolution:
 
     def _members(self, patterns: Sequence[str], around: str) -> Iterator[str]:
         """Yield the folders that match the patterns of a workspace in the folder `around`."""
-        excluded = [f"/{_join(around, pattern[1:])}" for pattern in patterns if pattern.startswith("!")]
+        excluded = [f"/{_join(around, each[1:])}" for each in patterns if each.startswith("!")][:MAX_WORKSPACE_MEMBERS]
         for pattern in [each for each in patterns if not each.startswith("!")][:MAX_WORKSPACE_MEMBERS]:
             whole = _join(around, pattern.strip("./"))
             base, star, _ = whole.partition("*")
@@ -329,6 +347,7 @@ class _Resolution:
                 continue
             folder = _folder(base)
             for name in self._files.list_names(folder, folders=True)[:MAX_WORKSPACE_MEMBERS]:
+                self._files.add_step()
                 member = _join(folder, name)
                 is_excluded = any(matches(each, member) for each in excluded)
                 if matches(f"/{whole.replace('**', '*')}", member) and not is_excluded:
@@ -372,10 +391,12 @@ class _TypeScriptConfig:
     def candidates(self, target: str) -> Iterator[str]:
         """Yield the paths that the target may have, without a suffix."""
         for pattern, places in self._paths.items():
+            self._files.add_step()
             head, star, tail = pattern.partition("*")
             if target == pattern or (star and target.startswith(head) and target.endswith(tail)):
                 middle = target[len(head) : len(target) - len(tail)] if star else ""
                 for place in places:
+                    self._files.add_step()
                     yield _join(self._paths_base, place.replace("*", middle))
         if self._base is not None:
             yield _join(self._base, target)
@@ -387,13 +408,22 @@ class _TypeScriptConfig:
             if depth and isinstance(each, str) and each.startswith("."):
                 base = _join(_folder(path), each)
                 self._read(base if base.endswith(".json") else f"{base}.json", depth - 1)
-        options = config.get("compilerOptions")
-        options = options if isinstance(options, dict) else {}
+        options = _as_table(config.get("compilerOptions"))
         if isinstance(options.get("baseUrl"), str):
             self._base = self._paths_base = _join(_folder(path), options["baseUrl"])
         if isinstance(options.get("paths"), dict):
-            self._paths = {key: [p for p in places if isinstance(p, str)] for key, places in options["paths"].items()}
+            self._paths = {key: _list_texts(places) for key, places in options["paths"].items()}
             self._paths_base = _folder(path) if self._base is None else self._base
+
+
+def _as_table(value: Any) -> dict[str, Any]:
+    """Return a table of a manifest; anything else counts as an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def _list_texts(value: Any) -> list[str]:
+    """Return the texts of a list of a manifest; anything else counts as absent."""
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 def _list_folders(path: str) -> list[str]:
@@ -404,8 +434,18 @@ def _list_folders(path: str) -> list[str]:
 
 def _list_pnpm_packages(text: str) -> list[str]:
     """Return the patterns under `packages:` of a pnpm-workspace.yaml, which is a list of strings."""
-    found = _PNPM_PACKAGES.search(text)
-    return [] if found is None else [match[1] for match in _PNPM_ITEM.finditer(found[1])]
+    # Line by line: a pattern for all of them took minutes for five kilobytes of spaces, and blocked the whole process.
+    found: list[str] = []
+    is_inside = False
+    for line in text.splitlines():
+        item = line.strip()
+        if not is_inside:
+            is_inside = line.startswith("packages:")
+        elif item.startswith("-"):
+            found.append(item[1:].partition("#")[0].strip().strip("'\""))
+        elif item and not item.startswith("#"):
+            break
+    return [pattern for pattern in found if pattern]
 
 
 def _rust_children(path: str) -> str:

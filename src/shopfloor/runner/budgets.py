@@ -10,6 +10,8 @@ from shopfloor.domain.times import SECOND
 from shopfloor.runner.options import RunOptions
 
 MILLIONTHS = 1_000_000
+MAX_REPORTED = 10**12
+"""Numbers of tokens, and costs, that are beyond it are mistakes. Their sum would not fit into the store."""
 
 
 @dataclass
@@ -49,15 +51,15 @@ class Usage:
 
     def report_billed(self, total: object) -> None:
         """Record the tokens billed for the session so far. Ignore values that are not numbers."""
-        if isinstance(total, int) and not isinstance(total, bool):
+        if isinstance(total, int) and not isinstance(total, bool) and total < MAX_REPORTED:
             self.billed = max(self.billed, total)
 
     def report_context(self, used: object, cost: object) -> None:
         """Record the size of the context, and the cost of the session so far. Ignore values that are not numbers."""
-        if isinstance(used, int) and not isinstance(used, bool) and used > 0:
+        if isinstance(used, int) and not isinstance(used, bool) and 0 < used < MAX_REPORTED:
             self.estimate += used
         # The cost is a running total: a lower value arrived out of order.
-        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e12:
+        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < MAX_REPORTED:
             self.cost = max(self.cost, int(cost * MILLIONTHS))
 
 

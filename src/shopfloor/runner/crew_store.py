@@ -12,6 +12,7 @@ from shopfloor.domain.epics import Epic
 from shopfloor.domain.principals import CREW_DRIVER, WORKER, Agent, Kind, Principal
 from shopfloor.domain.runs import Request, Run, RunState
 from shopfloor.domain.tasks import Task
+from shopfloor.domain.text import make_storable
 from shopfloor.runner.run_store import RETRY_PAUSE_SECONDS, WAIT_SECONDS, call_tool, convert
 from shopfloor.serving import Shopfloor
 from shopfloor.toolkit import Credential
@@ -139,7 +140,7 @@ class CrewStore:
         await self._write("crew_finish", state=state.value, reason=reason, report=report)
 
     async def _write(self, tool: str, **arguments: Any) -> Any:
-        return await self._call(tool, {"fence": self.fence, **arguments}, uuid4().hex)
+        return await self._call(tool, {"fence": self.fence, **make_storable(arguments)}, uuid4().hex)
 
     async def _call(self, tool: str, arguments: Mapping[str, Any], key: str | None = None) -> Any:
         caller = Principal(Kind.RUNNER, self.name, CREW_DRIVER)
@@ -148,7 +149,8 @@ class CrewStore:
     async def _call_as(self, worker: str, tool: str, arguments: Mapping[str, Any]) -> Any:
         caller = Principal(Kind.AGENT, worker, WORKER)
         key = uuid4().hex
-        return (await call_tool(self._shopfloor, "factory", tool, arguments, caller, key, iterate_pauses())).body
+        given = make_storable(arguments)
+        return (await call_tool(self._shopfloor, "factory", tool, given, caller, key, iterate_pauses())).body
 
 
 def iterate_pauses() -> Iterator[float]:

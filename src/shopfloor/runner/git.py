@@ -76,11 +76,17 @@ async def commit_changes(project: Path, before: DirtyFiles, message: str) -> lis
     are."""
     root, after = await _find_repository(project), await find_dirty_files(project)
     changed = sorted(name for name, digest in after.items() if before.get(name) != digest)
-    # --only commits these files as they are on disk and leaves the index alone, so that the commit does not sweep in
-    # what a person has staged. It ignores untracked files, hence --intent-to-add first.
-    if changed:
-        await _run_git(root, "add", "--intent-to-add", "--", *changed)
-        await _run_git(root, "commit", "--quiet", "--only", "--file=-", "--", *changed, input=message)
+    if not changed:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        # Not as arguments: the names of ten thousand files are too long for a command line.
+        names = Path(folder) / "names"
+        names.write_bytes(b"".join(os.fsencode(name) + b"\0" for name in changed))
+        paths = (f"--pathspec-from-file={names}", "--pathspec-file-nul")
+        # --only commits these files as they are on disk and leaves the index alone, so that the commit does not sweep in
+        # what a person has staged. It ignores untracked files, hence --intent-to-add first.
+        await _run_git(root, "add", "--intent-to-add", *paths, scratch=Path(folder))
+        await _run_git(root, "commit", "--quiet", "--only", "--file=-", *paths, input=message, scratch=Path(folder))
     return changed
 
 

@@ -52,7 +52,7 @@ class RunHost:
         return permissions.decide(request, context.options.permissions, rules, context.project, protected)
 
     def _resolve(self, path: str) -> Path:
-        return (self.context.project / path.replace("\0", "")).resolve()
+        return permissions.resolve_path(self.context.project, path)
 
     async def _ask_person(self, request: PermissionRequest) -> str | None:
         """Ask a person, and wait until there is an answer, the time is up, or the turn is over."""

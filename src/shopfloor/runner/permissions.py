@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -86,15 +87,17 @@ def find_protected_files(project: Path, commands: Iterable[Sequence[str]]) -> Pr
     for command in commands:
         names = [*command, *(_MAKEFILES if Path(command[0]).name in ("make", "gmake") else ())]
         for name in names:
-            if "\0" in name or len(name) > 4096:
-                continue
-            path = (root / name).resolve()
+            path = resolve_path(root, name)
             # The project itself as a word, as in `pytest .`, would protect all of the agent's work.
             if path == root or not path.is_relative_to(root):
                 continue
-            if path.is_dir():
+            try:
+                is_folder, is_file = path.is_dir(), path.is_file()
+            except OSError:
+                continue  # a word may be a whole script, which is too long for a name
+            if is_folder:
                 folders.add(path.relative_to(root).as_posix().casefold())
-            elif path.is_file() or name in _MAKEFILES:
+            elif is_file or name in _MAKEFILES:
                 files.add(path.relative_to(root).as_posix().casefold())
     return ProtectedFiles(frozenset(files), frozenset(folders))
 
@@ -121,9 +124,21 @@ def decide(
 def list_relative_paths(request: PermissionRequest, project: Path) -> list[str]:
     """Return the paths of a request that are in the project, relative to it."""
     root = project.resolve()
-    # Resolved, so that neither `..` nor a link makes an outside path look like one inside.
-    absolute = [(root / path).resolve() for path in request.paths if "\0" not in path]
+    absolute = [resolve_path(root, path) for path in request.paths]
     return [path.relative_to(root).as_posix() for path in absolute if path.is_relative_to(root)]
+
+
+def resolve_path(root: Path, path: str) -> Path:
+    """Resolve a path of an agent or a command below `root`, so that neither `..` nor a link hides where it leads.
+
+    Any text is a path: of links in a circle, and of names that no file has, only `..` is resolved.
+    """
+    # Not Path.resolve, which raises for links in a circle: an agent may make them.
+    whole = root / path
+    try:
+        return Path(os.path.realpath(whole))
+    except (OSError, ValueError):
+        return Path(os.path.normpath(whole))
 
 
 def choose_option(request: PermissionRequest, answer: str) -> str | None:

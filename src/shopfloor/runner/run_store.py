@@ -14,6 +14,7 @@ from shopfloor.domain.principals import OPERATOR, Kind, Principal
 from shopfloor.domain.reviews import Review
 from shopfloor.domain.runs import Iteration, PromptMail, Run, RunSnapshot, RunState, RunStatus
 from shopfloor.domain.tasks import Task
+from shopfloor.domain.text import make_storable
 from shopfloor.domain.transcripts import NewEntry
 from shopfloor.errors import Unavailable
 from shopfloor.serving import Shopfloor
@@ -218,7 +219,9 @@ class RunStore:
 
     async def write_file(self, path: str, text: str, *, permitted: bool) -> None:
         """Replace the text of a project file; without permission, have the write rejected and logged."""
-        await self._write("file_write", path=path, text=text, permitted=permitted)
+        # Not as `_write` does it: a file is written as it is, or not at all.
+        given = {"fence": self.fence, "path": path, "text": text, "permitted": permitted}
+        await self._attempt("file_write", given, uuid4().hex)
 
     async def _read(self, tool: str, **arguments: Any) -> Any:
         return (await self._attempt(tool, arguments, None)).body
@@ -226,7 +229,10 @@ class RunStore:
     async def _write(self, tool: str, **arguments: Any) -> Any:
         # The fence rejects this driver once another has taken the run over. The key makes a write safe to repeat when
         # the outcome of its commit is unknown, as after a lost connection: it takes effect once.
-        return (await self._attempt(tool, {"fence": self.fence, **arguments}, uuid4().hex)).body
+        # Much of what is stored are an agent's own words, or the output of a command. A NUL in an error of the agent
+        # ended the run, and one in a tool's output lost a hundred entries of the transcript.
+        given = {"fence": self.fence, **make_storable(arguments)}
+        return (await self._attempt(tool, given, uuid4().hex)).body
 
     async def _attempt(self, tool: str, arguments: Mapping[str, Any], key: str | None) -> CallResult:
         return await self._call("run", tool, arguments, Principal(Kind.RUNNER, self.name), key)

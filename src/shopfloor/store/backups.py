@@ -33,6 +33,7 @@ SQLITE_MAGIC = b"SQLite format 3\0"
 BUFFER_BYTES = 1 << 20
 PART_SUFFIX = ".shopfloor-part"
 MAX_PART_AGE_SECONDS = 6 * 3600
+_MANIFEST_FIELDS = frozenset({"engine", "file", "bytes", "sha256", "schema", "rows", "createdAt"})
 
 Manifest = dict[str, Any]
 
@@ -186,11 +187,11 @@ def _describe_full_disk(target: Path) -> StoreFull:
 def _read_manifest(path: Path) -> Manifest:
     try:
         manifest: Manifest = json.loads(_manifest_path(path).read_text("utf-8"))
-        if manifest["shopfloor"] != "backup":
+        if manifest["shopfloor"] != "backup" or not manifest.keys() >= _MANIFEST_FIELDS:
             raise ValueError(manifest["shopfloor"])
     except FileNotFoundError:
         raise InvalidInput(f"{_manifest_path(path)} not found: a backup is a file and its manifest.") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidInput(f"{_manifest_path(path)} is not a backup manifest.") from error
     if not path.is_file():
         raise InvalidInput(f"{path} not found.")

@@ -29,6 +29,8 @@ DERIVED_TABLES = frozenset({"chunk", "chunk_symbol", "chunk_words", "index_mark"
 MAX_PARAMETERS = 400
 """Parameters of one INSERT. SQLite searches named ones linearly: with 4,000 it took 8 times as long."""
 GZIP_MAGIC = b"\x1f\x8b"
+_UNREADABLE = (OSError, EOFError, zlib.error)
+"""Errors of reading a file that is damaged or cut off."""
 
 TABLES_SQL: dict[Engine, str] = {
     "sqlite": """
@@ -182,7 +184,11 @@ def write_export(store: Store, path: Path, *, compressed: bool) -> dict[str, int
 def read_header(path: Path) -> Header:
     """Read the first line of an export."""
     with open_export(path) as file:
-        return _parse_header(path, file.readline(1_000_000))
+        try:
+            line = file.readline(1_000_000)
+        except _UNREADABLE:
+            line = b""
+        return _parse_header(path, line)
 
 
 def open_export(path: Path) -> IO[bytes]:
@@ -223,7 +229,10 @@ def import_rows(connection: Connection, path: Path) -> dict[str, int]:
                 _insert(connection, table, columns, batch)
                 counts[table] += len(batch)
     for table, last in export.last_ids.items():
-        _set_last_id(connection, table, next(column.name for column in known[table] if column.is_counted), last)
+        counted = next((column.name for column in known.get(table, []) if column.is_counted), None)
+        if counted is None:
+            raise InvalidInput(f"{path} has a last id of '{table}', which this schema does not have.")
+        _set_last_id(connection, table, counted, last)
     if connection.fetch_one("SELECT 1 FROM schema_version WHERE name = 'search'") is not None:
         for statement in MARK_DOCUMENTS_SQL:
             connection.execute(statement)
@@ -234,7 +243,7 @@ class _ExportFile:
     """An export that is read once, from its first line to its last."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
-        self.last_ids: dict[str, int] = {}
+        self.last_ids: Any = {}
         self._path = path
         self._file = file
         self._digest = hashlib.sha256()
@@ -247,7 +256,9 @@ class _ExportFile:
         self._read_line()
         self._read_line()
         while isinstance(self._line, dict) and "table" in self._line:
-            table, columns = self._line["table"], self._line["columns"]
+            table, columns = self._line["table"], self._line.get("columns")
+            if not isinstance(table, str) or not isinstance(columns, list):
+                raise self._fail("a table has no name or no columns")
             rows = self._read_rows(table, len(columns))
             yield table, columns, rows
             # Rows that the caller did not read are part of the digest, too.
@@ -255,11 +266,16 @@ class _ExportFile:
                 pass
         if not isinstance(self._line, dict) or self._line.get("counts") != self._counts:
             raise self._fail("the number of rows is not the one at its end")
-        self.last_ids = self._line["lastIds"]
+        self.last_ids = self._line.get("lastIds")
+        if not isinstance(self.last_ids, dict) or any(type(last) is not int for last in self.last_ids.values()):
+            raise self._fail("it has no last ids")
         expected = {"sha256": self._digest.hexdigest()}
         self._read_line()
         if self._line != expected:
             raise self._fail("its digest does not match")
+        # Reading to the end also compares the checksum of a compressed file.
+        if self._read_bytes():
+            raise self._fail("something follows its end")
 
     def _read_rows(self, table: str, width: int) -> Iterator[list[Any]]:
         self._counts[table] = 0
@@ -268,19 +284,26 @@ class _ExportFile:
             if len(self._line) != width:
                 raise self._fail(f"a row of {table} has {len(self._line)} values instead of {width}")
             self._counts[table] += 1
-            yield [_decode_bytes(value) for value in self._line]
+            try:
+                row = [_decode_bytes(value) for value in self._line]
+            except (KeyError, TypeError, ValueError):
+                raise self._fail(f"a value of {table} is not base64") from None
+            yield row
             self._read_line()
 
-    def _read_line(self) -> None:
+    def _read_bytes(self) -> bytes:
         self._number += 1
         try:
-            line = self._file.readline()
-        except (OSError, EOFError, zlib.error) as error:
+            return self._file.readline()
+        except _UNREADABLE as error:
             raise self._fail("it is cut off or damaged") from error
+
+    def _read_line(self) -> None:
+        line = self._read_bytes()
         self._digest.update(line)
         try:
             self._line = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self._fail("invalid JSON" if line.endswith(b"\n") else "it is cut off") from None
 
     def _fail(self, reason: str) -> InvalidInput:
@@ -293,7 +316,7 @@ def _parse_header(path: Path, line: bytes) -> Header:
         if value["shopfloor"] != "export" or value["format"] != FORMAT_VERSION:
             raise ValueError(value["format"])
         return Header(int(value["schema"]), tuple(value["migrations"]))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise InvalidInput(f"{path} is not a Shopfloor export in format {FORMAT_VERSION}.") from None
 
 

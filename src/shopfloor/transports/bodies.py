@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect
@@ -43,6 +44,15 @@ def parse_json(body: bytes) -> Any:
     if has_duplicate_keys(body, value):
         raise InvalidInput(DUPLICATE_KEY)
     return value
+
+
+def parse_with_surrogates(body: bytes) -> Any:
+    """Parse JSON in UTF-8 that may have unpaired surrogates in its texts, or raise ValueError."""
+    return json.loads(body.decode(), parse_constant=_reject_constant)
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def find_problem(body: bytes) -> str | None:

@@ -22,6 +22,7 @@ from shopfloor.errors import InvalidInput, NotFound, ShopfloorError, Unauthentic
 from shopfloor.gateways.clock import now
 from shopfloor.toolkit import Credential, error_envelope
 from shopfloor.transports.auth import METADATA_PATH, authenticate, challenge_headers, resource_metadata
+from shopfloor.transports.bodies import parse_json
 from shopfloor.transports.execute import Execute, http_status, retry_after_header
 from shopfloor.transports.gate import Gate
 from shopfloor.transports.openapi import describe_api
@@ -50,7 +51,8 @@ def build_app(engine: Engine) -> ASGIApp:
     ]
     pages = Pages(engine, find_missing_setup(engine.settings))
     desk = Desk(engine, pages)
-    routes += [*chat.routes(engine, service.authenticate_request(pages)), *pages.routes(), *desk.routes()]
+    routes += chat.routes(engine, service.authenticate_request(pages), parse_json)
+    routes += [*pages.routes(), *desk.routes()]
     if engine.settings.issuer:
         routes += [
             Route(METADATA_PATH, service.protected_resource),

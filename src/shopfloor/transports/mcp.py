@@ -7,7 +7,7 @@ asked for progress. Both protocol eras are served at the same address.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from mcp.server.lowlevel import Server
@@ -22,7 +22,13 @@ from shopfloor.engine import Engine
 from shopfloor.errors import ShopfloorError, Unauthenticated
 from shopfloor.transports import direct_call
 from shopfloor.transports.auth import authenticate, challenge_headers
-from shopfloor.transports.bodies import DUPLICATE_KEY, find_problem, has_duplicate_keys, read_body
+from shopfloor.transports.bodies import (
+    DUPLICATE_KEY,
+    find_problem,
+    has_duplicate_keys,
+    parse_with_surrogates,
+    read_body,
+)
 from shopfloor.transports.execute import retry_after_header
 from shopfloor.transports.gate import MAX_BODY_BYTES
 from shopfloor.transports.headers import RequestHeaders, read_headers
@@ -61,21 +67,23 @@ class Endpoint:
         except ShopfloorError as error:
             await self._reject(error, scope, receive, send)
             return
-        message = None
-        if (problem := find_problem(body)) is None:
-            # Invalid JSON is left to the SDK, which rejects it in its own words.
-            with suppress(ValueError):
-                message = from_json(body, allow_inf_nan=False)
-            problem = DUPLICATE_KEY if has_duplicate_keys(body, message) and message is not None else None
-        if problem is not None:
+        if (problem := find_problem(body)) is not None:
             await _protocol_error(400, -32600, problem)(scope, receive, send)
+            return
+        try:
+            message, is_plain = _parse_message(body)
+        except ValueError as error:
+            await _protocol_error(400, -32700, f"Parse error: {error}")(scope, receive, send)
+            return
+        if has_duplicate_keys(body, message):
+            await _protocol_error(400, -32600, DUPLICATE_KEY)(scope, receive, send)
             return
         if _names_other_revision(headers, message):
             mismatch = "mcp-protocol-version header does not match the protocol version in params._meta"
             await _protocol_error(400, -32020, mismatch)(scope, receive, send)
             return
         sending = _add_result_headers(scope, send)
-        call = direct_call.parse_simple_call(self._server, headers, message)
+        call = direct_call.parse_simple_call(self._server, headers, message) if is_plain else None
         if call is not None and await direct_call.respond(self._server, call, scope, receive, sending):
             return
         _strip_header_spaces(scope)
@@ -96,6 +104,19 @@ def _new_session_manager(server: Server[Any], *, json_response: bool) -> Streama
     return StreamableHTTPSessionManager(
         server, json_response=json_response, stateless=True, max_request_body_size=MAX_BODY_BYTES
     )
+
+
+def _parse_message(body: bytes) -> tuple[Any, bool]:
+    """Return the message, and whether its texts can be stored."""
+    # The SDK's parsers accept more: NaN, and in the stateless revision UTF-16 and unpaired surrogates. A body that
+    # reaches them must have passed the checks of the endpoint. One with surrogates does, and the tool rejects it.
+    try:
+        return from_json(body, allow_inf_nan=False), True
+    except ValueError as error:
+        try:
+            return parse_with_surrogates(body), False
+        except (ValueError, RecursionError):
+            raise error from None
 
 
 def _names_other_revision(headers: RequestHeaders, message: Any) -> bool:

@@ -166,7 +166,11 @@ class Desk:
     async def open_stream(self, request: Request, visitor: Visitor) -> Response:
         """Stream a page: send its live part whenever it has changed."""
         address = request.query_params.get("page", "")
-        parts = urlsplit(address)
+        try:
+            parts = urlsplit(address)
+            given = dict(parse_qsl(parts.query, max_num_fields=50))
+        except ValueError:
+            raise NotFound("Page not found") from None
         scope = {"type": "http", "path": parts.path, "method": "GET", "root_path": ""}
         for route, view in self._views:
             match, found = route.matches(scope)
@@ -174,7 +178,6 @@ class Desk:
                 break
         else:
             raise NotFound("Page not found")
-        given = dict(parse_qsl(parts.query, max_num_fields=50))
         given |= {name: str(value) for name, value in found["path_params"].items()}
         if self._streams.open >= MAX_STREAMS:
             raise TooBusy

@@ -9,7 +9,7 @@ import pytest
 from shopfloor.domain.file_kinds import detect_language
 from shopfloor.errors import ImportParseError
 from shopfloor.gateways.files import Files
-from shopfloor.gateways.import_parser import parse_imports
+from shopfloor.gateways.import_parser import Import, parse_imports
 from shopfloor.gateways.import_resolver import ImportResolver
 from tests.toolsets.context.support import make_project
 
@@ -205,3 +205,32 @@ def test_import_never_resolves_outside_the_project_or_to_secrets(tmp_path: Path)
         )
         == []
     )
+
+
+@pytest.mark.parametrize(
+    ("manifest", "text"),
+    [
+        ("Cargo.toml", "workspace = 5\ndependencies = 5\npackage = 5"),
+        ("Cargo.toml", "dependencies = ['x']\n[workspace]\nmembers = 5"),
+        ("Cargo.toml", "package.name = 5\n[dependencies]\nx = {path = 5}\n[workspace]\nmembers = [5]"),
+        ("package.json", '{"name": 5, "workspaces": 5}'),
+        ("package.json", '{"workspaces": {"packages": [5]}}'),
+        ("tsconfig.json", '{"extends": 5, "compilerOptions": 5}'),
+        ("tsconfig.json", '{"extends": [5], "compilerOptions": {"baseUrl": 5, "paths": {"x": 5, "*": [5]}}}'),
+    ],
+)
+def test_manifest_with_values_of_other_types_resolves_to_nothing(tmp_path: Path, manifest: str, text: str):
+    files = Files(make_project(tmp_path / "p", {manifest: text}))
+    for path, language in (("src/main.rs", "rust"), ("a.ts", "typescript")):
+        assert ImportResolver(files).resolve(path, language, [Import("x::y"), Import("x")]) == []
+
+
+def test_packages_of_pnpm_are_read_with_quotes_comments_and_blank_lines(tmp_path: Path):
+    workspace = (
+        "# a workspace\npackages:\r\n  # all\n\n  - 'libs/*'  # ours\n  - \"tools\"\n-  apps/*\nother:\n- 'no/*'\n"
+    )
+    tree = {f"{folder}/package.json": f'{{"name": "{folder[-1]}"}}' for folder in ("libs/a", "tools", "apps/b", "no/c")}
+    index = {f"{folder}/src/index.ts": "" for folder in ("libs/a", "tools", "apps/b", "no/c")}
+    files = Files(make_project(tmp_path / "p", {"pnpm-workspace.yaml": workspace, **tree, **index}))
+    found = ImportResolver(files).resolve("a.ts", "typescript", [Import(name) for name in "asbc"])
+    assert found == ["libs/a/src/index.ts", "tools/src/index.ts", "apps/b/src/index.ts"]

@@ -134,7 +134,9 @@ def verify_log(
     external: ExternalContext,
     anchor: Annotated[
         str | None,
-        Field(description="NUMBER:DIGEST of a seal that was kept elsewhere", pattern=r"^\d{1,18}:[0-9a-fA-F]{64}$"),
+        Field(
+            description="NUMBER:DIGEST of a seal that was kept elsewhere", pattern=r"^[1-9][0-9]{0,17}:[0-9a-fA-F]{64}$"
+        ),
     ] = None,
 ) -> Json:
     """Compare all sealed rows of the log with their seals, and name each row that was changed, removed or added."""
