@@ -342,19 +342,19 @@ class Decisions(Repository):
         # then uses no index for it. In steps of 50 parameters, so that PostgreSQL prepares a few statements, not one
         # for each number of agents. A range instead of an equality: PostgreSQL then needs the index by subject for the
         # order. With an equality it may scan the primary key backwards, through the whole log for a principal that has
-        # no row.
+        # no row. CROSS JOIN: with statistics of a small log, SQLite read the whole log to compare each row.
         padded = [*subjects, *[subjects[-1]] * (-len(subjects) % 50)]
         wanted = {f"subject{number}": subject for number, subject in enumerate(padded)}
         rows = self._connection.fetch_all(
             f"""
             WITH wanted (subject) AS (VALUES {", ".join(f"(:{name})" for name in wanted)}),
-            newest (id) AS MATERIALIZED (
+            newest (newest_id) AS MATERIALIZED (
                 SELECT (SELECT id FROM decision WHERE workspace = :workspace
                     AND subject >= wanted.subject AND subject <= wanted.subject
                     ORDER BY subject DESC, id DESC LIMIT 1) FROM wanted
             )
-            SELECT {_COLUMNS} FROM decision {self._connection.by_row_id}
-            WHERE workspace = :workspace AND id IN (SELECT id FROM newest)
+            SELECT {_COLUMNS} FROM newest CROSS JOIN decision {self._connection.by_row_id}
+            WHERE workspace = :workspace AND id = newest_id
             """,
             workspace=self._workspace,
             **wanted,

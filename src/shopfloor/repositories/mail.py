@@ -402,13 +402,19 @@ class Mails(Repository):
     def list_undelivered_mail(self, owner: Participant, since: int | None, limit: int) -> list[Mail]:
         """Return the full mails that are undelivered, or were delivered since `since`, oldest first."""
         # No mail is in both. UNION made SQLite read every receipt of the recipient, which are in the order that merging
-        # needs.
+        # needs. The inner ORDER BY makes it use the index by delivery, also with statistics of a small table.
         rows = self._connection.fetch_all(
             f"""
-            WITH wanted (mail) AS MATERIALIZED (SELECT mail FROM receipt WHERE workspace = :workspace
-                AND recipient = :owner AND undelivered = 1
-                UNION ALL SELECT mail FROM receipt WHERE workspace = :workspace
-                AND recipient = :owner AND undelivered = 0 AND delivered_at >= :since)
+            WITH wanted (mail) AS MATERIALIZED (
+                SELECT mail FROM receipt
+                WHERE workspace = :workspace AND recipient = :owner AND undelivered = 1
+                UNION ALL
+                SELECT mail FROM (
+                    SELECT mail FROM receipt
+                    WHERE workspace = :workspace AND recipient = :owner AND undelivered = 0 AND delivered_at >= :since
+                    ORDER BY delivered_at LIMIT :limit
+                ) AS delivered
+            )
             SELECT {_WHOLE} FROM wanted
             JOIN mail ON mail.workspace = :workspace AND mail.id = wanted.mail
             ORDER BY wanted.mail LIMIT :limit
