@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import httpx2
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from shopfloor.web import saved_filters
 from shopfloor.web.views.tasks import group_tasks
@@ -130,6 +130,22 @@ def test_filter_is_saved_in_the_browser_and_is_a_link_on_every_list_of_tasks(pop
     operator.get_by_role("button", name="Remove the filter mail receipts").click()
     expect(saved).to_have_count(0)
     expect(save).to_be_visible()
+
+
+def test_filter_that_is_typed_before_the_script_runs_can_be_saved(populated: Desk, operator: Page) -> None:
+    scripts: list[Route] = []
+
+    def hold_back(route: Route) -> None:
+        scripts.append(route)
+
+    operator.route("**/tasks.js*", hold_back)
+    with operator.expect_request("**/tasks.js*"):
+        operator.goto(f"{populated.url}/tasks?view=all", wait_until="commit")
+    operator.get_by_label("Filter tasks").fill("nothing like this")
+    expect(operator.get_by_role("button", name="Save filter")).to_be_hidden()
+    scripts[0].continue_()
+    expect(operator.get_by_role("button", name="Save filter")).to_be_visible()
+    expect(operator).to_have_url(f"{populated.url}/tasks?view=all&text=nothing+like+this")
 
 
 def test_saved_filters_work_without_scripts(populated: Desk, browser: Browser) -> None:

@@ -214,14 +214,17 @@ function offerToSave(text) {
 }
 
 const filter = document.querySelector("[data-filter]");
-filter?.addEventListener("input", () => {
+
+function applyFilter() {
   const text = filter.value.trim();
   filterTasks(text);
   offerToSave(text);
   history.replaceState(null, "", withFilter(location.href, text));
   // The other views of these tasks keep the filter.
   for (const link of document.querySelectorAll(".toolbar .tabs a")) link.href = withFilter(link.href, text);
-});
+}
+
+filter?.addEventListener("input", applyFilter);
 
 // Select several tasks, and change them together.
 const bar = document.querySelector("[data-bulk]");
@@ -295,4 +298,5 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-if (filter?.value) filterTasks(filter.value);
+// On a slow machine words can be typed or removed before this runs.
+if (filter?.value || filter?.defaultValue) applyFilter();
